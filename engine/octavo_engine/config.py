@@ -1,0 +1,41 @@
+"""The engine's configuration: one typed model is the source of the flags, the environment variables and the YAML file."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DType = Literal["auto", "half", "float16", "bfloat16", "float32"]
+
+
+class SchedulerConfig(BaseModel):
+    """Limits of one step. All counts are of sequences or tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_num_seqs: int = Field(256, ge=1, le=4096, description="sequences that may run at the same time")
+    max_num_batched_tokens: int = Field(8192, ge=1, description="token budget of one step, prefill and decode together")
+    enable_chunked_prefill: bool = Field(True, description="let a prompt be computed over several steps")
+    prefill_chunk_size: int | None = Field(None, ge=1, description="most prompt tokens of one request in one step")
+    max_num_waiting: int = Field(1024, ge=0, description="requests that may wait; beyond it a request gets 429")
+    max_waiting_tokens: int = Field(4_000_000, ge=1, description="prompt tokens that may wait; beyond it 429")
+
+
+class EngineConfig(SchedulerConfig):
+    """Everything that one engine needs to start."""
+
+    model: str = Field(description="model directory, bundled://name, file:///path, pvc-mounted path or hf://org/name")
+    served_model_name: str | None = Field(None, description="name that API clients use; the model's own when unset")
+    tokenizer: str | None = Field(None, description="directory with tokenizer.json; the model's own when unset")
+    revision: str | None = Field(None, description="commit, tag or branch of a model from the hub")
+    dtype: DType = Field("auto", description="weights and activations; auto takes the checkpoint's")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes CUDA when there is a GPU")
+    block_size: Literal[8, 16, 32, 64] = Field(16, description="tokens in one KV block")
+    gpu_memory_utilization: float = Field(0.90, gt=0, lt=1, description="share of GPU memory that the engine may use")
+    kv_cache_memory_gib: float | None = Field(
+        None, gt=0, description="KV cache on CPU, GiB; from the memory limit when unset"
+    )
+    max_model_len: int | None = Field(
+        None, ge=1, description="longest prompt plus output, tokens; the model's own when unset"
+    )
+    enable_prefix_caching: bool = Field(True, description="reuse the KV blocks of equal prompt beginnings")
+    seed: int = Field(0, description="seed of the engine itself (random weights in tests); requests carry their own")
