@@ -1,0 +1,1 @@
+"""How many replicas a service should have: `decide()`, pure, from the engines' own metrics."""
