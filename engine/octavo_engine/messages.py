@@ -30,7 +30,9 @@ ToEngine = AddRequest | AbortRequests | Shutdown
 
 
 class TokenEvent(msgspec.Struct, frozen=True):
-    """New tokens of one request. `finish_reason` is set on its last event; `stop_token_id` when a stop token ended it."""
+    """New tokens of one request. `finish_reason` is set on its last event; `stop_token_id` when a stop token ended it,
+    which then is the last of `token_ids`. Nothing follows an abort: whoever asked for it has stopped listening.
+    """
 
     request_id: str
     token_ids: list[int]
@@ -56,6 +58,7 @@ class EngineStats(msgspec.Struct, frozen=True):
     generation_tokens_total: int = 0
     prefix_hit_tokens_total: int = 0
     prefix_miss_tokens_total: int = 0
+    block_repairs_total: int = 0
     step_seconds: float = 0.0
     is_idle: bool = True
 

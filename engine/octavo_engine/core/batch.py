@@ -28,6 +28,9 @@ class NewRow:
 class Batch:
     """One forward pass. Lists are parallel over the scheduled sequences, decodes first.
 
+    Batches take effect in the order of submission, and in each layer all new KV is written before any is read: a row
+    may share blocks that another row fills in the same pass. The runner may keep the lists; nobody changes them later.
+
     rows              row in the runner's table
     num_new_tokens    tokens to compute: 1 for a decode, more for a chunk of prefill
     num_computed      tokens of the row whose KV is already in its blocks; the new tokens follow these
@@ -69,5 +72,7 @@ class ModelRunner(Protocol):
 
     num_blocks: int
     max_model_len: int
+    max_inflight_steps: int
+    """Steps that may be submitted before the result of the first is read: 1 on a CPU, 2 on a GPU."""
 
     def submit(self, batch: Batch) -> PendingStep: ...
