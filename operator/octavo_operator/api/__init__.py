@@ -1,0 +1,1 @@
+"""The InferenceService resource: typed models that are the one source of its schema."""
