@@ -10,6 +10,7 @@ from typing import Literal
 Mode = Literal["Auto", "Advisory", "External"]
 PodPhase = Literal["Ready", "Starting", "Unschedulable", "CrashLooping", "Draining"]
 ConditionStatus = Literal["True", "False", "Unknown"]
+ProblemKind = Literal["Unreachable", "Invalid", "Frozen", "Restarted", "Unproven", "Stale"]
 
 
 # What is seen
@@ -90,6 +91,11 @@ class Targets:
     waiting_per_replica: float | None = 2.0
     concurrency_per_replica: float | None = None
 
+    def __post_init__(self) -> None:
+        given = [t for t in (self.kv_cache_utilization, self.waiting_per_replica, self.concurrency_per_replica) if t]
+        if not given or min(given) <= 0:
+            raise ValueError("autoscaling.targets: set at least one target, and each above 0")
+
 
 @dataclass(frozen=True, slots=True)
 class MetricsSpec:
@@ -112,6 +118,10 @@ class ScaleDownSpec:
     stabilization_seconds: float = 300.0
     max_pods: int = 1
     period_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tolerance < 1:
+            raise ValueError(f"autoscaling.scaleDown.tolerance: {self.tolerance} is not in [0, 1)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +148,34 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a pod's newest sample does not count.
+
+    Unreachable   the scrape failed
+    Invalid       a figure is impossible
+    Frozen        there is work, and the step counter stands still
+    Restarted     the step counter went backwards
+    Unproven      the first sample of a busy engine: whether its counter moves is seen at the next one
+    Stale         there is no newer sample
+    """
+
+    kind: ProblemKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
-    """What is known of a pod's engine: its last step counter, and its last sample that could be trusted."""
+    """What is known of a pod that was ready at least once.
+
+    newest   the last sample with possible figures, to which the next one's step counter is compared
+    trusted  the last sample that counted; it keeps counting until it is stale
+    problem  why the last look gave nothing better
+    """
 
     pod: str
-    seen_at: float
-    steps_total: float
-    had_work: bool
-    trusted_at: float
-    trusted: EngineMetrics | None
+    newest: PodSample | None = None
+    trusted: PodSample | None = None
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +185,9 @@ class AutoscalerState:
     observed_since  since when the history has no gap; None before the first decision
     decided_at      when the last decision was made
     replicas        what was asked for then
-    highs, lows     replicas needed over time, for shrinking and for growing; see `window.py`
+    pods            what is known of each pod's engine
+    highs           replicas that had to stay, over time: what shrinking looks back at (see `window.py`)
+    lows            replicas that were needed, over time: what growing looks back at
     changes         by how much `replicas` moved, and when
     """
 
@@ -174,16 +205,16 @@ class AutoscalerState:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The figures that the decision rests on: sums over the fresh pods, except for the ratio and the capacity.
+    """The figures that the decision rests on: sums over the fresh pods, except for the ratio.
 
     kv_cache_utilization    KV tokens used over those there are, 0 to 1; None without fresh pods
-    capacity_tokens         KV tokens that one replica should carry; None without fresh pods or without the target
-    num_missing             pods that carried load when last heard of, and are not heard of now
+    demand_tokens           KV tokens used, and prompt tokens that wait
+    num_missing             pods that were ready at least once, are not draining, and are not fresh
+    num_supply              replicas that serve or will soon: neither unschedulable nor crash-looping
     """
 
     kv_cache_utilization: float | None
     demand_tokens: float
-    capacity_tokens: float | None
     num_running: float
     num_waiting: float
     num_ready: int
@@ -204,7 +235,7 @@ class TargetReading:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rule that changed the number, or kept it from changing. `rule` is a word in CamelCase for `limitedBy`."""
+    """What one rule made of the number, and why. `rule` is one word, as `limitedBy` shows it."""
 
     rule: str
     before: int

@@ -1,0 +1,61 @@
+"""From need to a number of replicas, and what to do about pods that are not heard of (rules 4 to 7 and 10)."""
+
+import math
+
+from octavo_operator.autoscaler.facts import Facts
+from octavo_operator.autoscaler.types import ScaleDownSpec, Step
+
+ROUNDING = 1e-9
+
+
+def replicas_to_grow_to(needed: float, facts: Facts) -> int:
+    """The present number if the supply bears `needed` within tolerance; else enough, beside pods that crash-loop."""
+    if needed <= facts.inputs.num_supply * (1 + facts.spec.scale_up.tolerance):
+        return facts.replicas
+    return max(facts.replicas, _ceil(needed) + facts.seen.num_in("CrashLooping"))
+
+
+def replicas_to_stay(needed: float, num_missing: int, spec: ScaleDownSpec) -> float:
+    """How many must stay for `needed` to leave them below their targets by the tolerance.
+
+    The margin is what keeps the survivors of a decrease from asking for the replica back, so the tolerance is taken of
+    the number after the decrease. A missing pod counts as exactly on target: it keeps one replica.
+    """
+    return needed / (1 - spec.tolerance) + num_missing
+
+
+def replicas_to_shrink_to(stay: float, facts: Facts) -> int:
+    return min(facts.replicas, max(1, _ceil(stay)))
+
+
+def follow_load(_: int, facts: Facts) -> Step:
+    """The number for the load of the fresh pods, as if the missing ones carried none; the present one if too few are."""
+    if facts.inputs.num_ready == 0:
+        return Step("NoReadyPods", facts.replicas, facts.replicas, "no pod is ready")
+    if facts.driver is None or facts.is_blind:
+        why = f"only {facts.inputs.num_fresh} of {facts.inputs.num_ready} ready pods have fresh metrics"
+        return Step("MissingMetrics", facts.replicas, facts.replicas, why)
+    number = _within_tolerance(facts.driver.needed, facts)
+    why = f"{facts.driver.name} needs {facts.driver.needed:.2f} replicas"
+    return Step("Load", facts.replicas, number, why if number != facts.replicas else f"{why}, within tolerance")
+
+
+def allow_for_missing(number: int, facts: Facts) -> Step | None:
+    """Pods that are not heard of keep their replicas."""
+    if facts.driver is None or number >= facts.replicas:
+        return None
+    stay = replicas_to_stay(facts.driver.needed, facts.inputs.num_missing, facts.spec.scale_down)
+    why = f"{facts.inputs.num_missing} pods without fresh metrics count as on target"
+    return Step("MissingMetrics", number, replicas_to_shrink_to(stay, facts), why)
+
+
+def _within_tolerance(needed: float, facts: Facts) -> int:
+    to_grow = replicas_to_grow_to(needed, facts)
+    if to_grow > facts.replicas:
+        return to_grow
+    return replicas_to_shrink_to(replicas_to_stay(needed, 0, facts.spec.scale_down), facts)
+
+
+def _ceil(value: float) -> int:
+    """Rounded up, but not for the last digit of a division."""
+    return math.ceil(value - ROUNDING)
