@@ -29,7 +29,7 @@ def replicas_to_shrink_to(stay: float, facts: Facts) -> int:
 
 
 def follow_load(_: int, facts: Facts) -> Step:
-    """The number for the load of the fresh pods, as if the missing ones carried none; the present one if too few are."""
+    """The number for the load of the fresh pods, as if the missing ones carried none; if too few are fresh, no change."""
     if facts.inputs.num_ready == 0:
         return Step("NoReadyPods", facts.replicas, facts.replicas, "no pod is ready")
     if facts.driver is None or facts.is_blind:

@@ -92,7 +92,8 @@ class Targets:
     concurrency_per_replica: float | None = None
 
     def __post_init__(self) -> None:
-        given = [t for t in (self.kv_cache_utilization, self.waiting_per_replica, self.concurrency_per_replica) if t]
+        targets = (self.kv_cache_utilization, self.waiting_per_replica, self.concurrency_per_replica)
+        given = [target for target in targets if target is not None]
         if not given or min(given) <= 0:
             raise ValueError("autoscaling.targets: set at least one target, and each above 0")
 

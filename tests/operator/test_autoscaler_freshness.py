@@ -1,0 +1,113 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from octavo_operator.autoscaler.types import EngineMetrics
+from tests.operator.autoscaler_fakes import IDLE, Service, condition, engine
+
+BUSY = engine(used=300)
+
+
+def test_a_busy_engine_counts_from_its_second_sample() -> None:
+    service = Service()
+    assert service.look(BUSY).inputs.num_fresh == 0
+    assert service.look(BUSY).inputs.num_fresh == 1
+
+
+def test_an_idle_engine_counts_at_once_and_need_not_step() -> None:
+    service = Service()
+    assert service.look(IDLE).inputs.num_fresh == 1
+    assert service.look(IDLE, frozen=[0]).inputs.num_fresh == 1
+
+
+def test_a_lost_scrape_changes_nothing_until_the_last_good_one_is_stale() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    assert service.look("connection refused").inputs.num_fresh == 1
+    assert service.look("connection refused").inputs.num_fresh == 1
+    assert service.look("connection refused").inputs.num_fresh == 0
+
+
+def test_a_frozen_engine_with_work_is_not_fresh_though_it_answers() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    still = replace(BUSY, steps_total=service.steps)
+    for _ in range(2):
+        assert service.look(still, frozen=[0]).inputs.num_fresh == 1
+    decision = service.look(still, frozen=[0])
+    assert decision.inputs.num_fresh == 0
+    assert condition(decision, "MetricsAvailable") == ("False", "Frozen")
+    assert "stands at 2 with work pending" in decision.conditions[0].message
+
+
+def test_work_that_arrives_at_an_idle_engine_counts_before_its_first_step() -> None:
+    service = Service()
+    service.look(IDLE)
+    burst = replace(engine(waiting=8), steps_total=service.steps)
+    assert service.look(burst, frozen=[0]).inputs.num_waiting == 8
+
+
+def test_a_counter_that_goes_backwards_is_a_restart_and_its_sample_does_not_count() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    restarted = replace(IDLE, steps_total=0)
+    decision = service.look(restarted, frozen=[0])
+    assert decision.inputs.demand_tokens == 300
+    assert service.look(replace(restarted, steps_total=1), frozen=[0]).inputs.demand_tokens == 0
+
+
+def test_the_same_sample_seen_twice_is_judged_once() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    service.steps -= 1
+    assert service.look(BUSY, after=0).inputs.num_fresh == 1
+
+
+@pytest.mark.parametrize(
+    ("metrics", "problem"),
+    [
+        (engine(used=math.nan), "kv_used_tokens is nan"),
+        (engine(used=-1), "kv_used_tokens is -1"),
+        (engine(waiting=math.inf), "num_waiting is inf"),
+        (engine(used=1e18), "kv_used_tokens is 1e\\+18"),
+        (engine(kv_tokens=0), "there are no KV tokens"),
+        (engine(used=1001), "1001 of 1000 KV tokens are used"),
+    ],
+)
+def test_an_impossible_figure_is_named_and_its_sample_does_not_count(metrics: EngineMetrics, problem: str) -> None:
+    service = Service()
+    service.look_for(20, metrics)
+    decision = service.look(metrics)
+    assert condition(decision, "MetricsAvailable") == ("False", "Unreachable")
+    assert problem.replace("\\", "") in decision.conditions[0].message
+
+
+def test_a_pod_without_any_sample_is_stale() -> None:
+    assert condition(Service().look(None), "MetricsAvailable") == ("False", "Stale")
+
+
+def test_a_sample_later_than_now_does_not_count() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    assert service.look(None, after=-8).inputs.num_fresh == 0
+
+
+def test_after_the_clock_was_set_back_new_samples_count_again() -> None:
+    service = Service()
+    service.look_for(10, BUSY)
+    service.look(BUSY, after=-3600)
+    assert service.look(BUSY).inputs.num_fresh == 1
+
+
+def test_draining_pods_and_pods_that_are_gone_are_not_missing() -> None:
+    service = Service(replicas=2)
+    service.look_for(10, BUSY, BUSY)
+    assert service.look(BUSY).inputs.num_missing == 0
+
+
+def test_a_pod_that_was_ready_and_is_not_any_more_is_missing() -> None:
+    service = Service(replicas=2)
+    service.look_for(10, BUSY, others=["Ready"])
+    decision = service.look(BUSY, others=["Starting"])
+    assert (decision.inputs.num_ready, decision.inputs.num_missing) == (1, 1)
