@@ -1,0 +1,31 @@
+"""Gather of embedding rows for the tokens that the previous step sampled."""
+
+from __future__ import annotations
+
+import torch
+
+from octavo_kernels.embedding.reference import embed_reference
+from octavo_kernels.launch import launch_options, next_power_of_two, runs_triton
+
+__all__ = ["embed", "embed_reference"]
+
+
+def embed(tokens: torch.Tensor, table: torch.Tensor, out: torch.Tensor, *, pdl: bool = False) -> torch.Tensor:
+    """``out[i] = table[tokens[i]]``; rows whose token is negative (padding of a batch bucket) become zero.
+
+    tokens: int32 [num_tokens]; table: [vocab_size, hidden_size]; out: [num_tokens, hidden_size].
+    """
+    if not runs_triton(table):
+        return embed_reference(tokens, table, out)
+    from octavo_kernels.embedding.kernel import embed_kernel
+
+    num_tokens, hidden_size = out.shape
+    embed_kernel[(num_tokens,)](
+        tokens,
+        table,
+        out,
+        HIDDEN=hidden_size,
+        BLOCK=next_power_of_two(hidden_size),
+        **launch_options(4, pdl=pdl),
+    )
+    return out

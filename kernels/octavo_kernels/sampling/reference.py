@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import torch
+
+
+def greedy_reference(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return out.copy_(torch.where(logits.isfinite().all(-1), logits.float().argmax(-1), -1))
+
+
+def keep_mask_reference(
+    logits: torch.Tensor, temperature: float, top_k: int, top_p: float, min_p: float
+) -> torch.Tensor:
+    """Which tokens of one row [vocab_size] may be drawn: top-k, then top-p of what is left, then min-p; ties are kept."""
+    scaled = logits.float() / temperature
+    keep = torch.ones_like(scaled, dtype=torch.bool)
+    if 0 < top_k < scaled.numel():
+        keep &= scaled >= scaled.topk(top_k).values[-1]
+    if top_p < 1:
+        values = scaled.masked_fill(~keep, -torch.inf).sort(descending=True).values
+        probs = values.softmax(-1)
+        mass_above = probs.cumsum(-1) - probs
+        keep &= scaled >= values[mass_above < top_p][-1]
+    if min_p > 0:
+        keep &= scaled >= scaled.max() + torch.log(torch.tensor(min_p))
+    return keep
