@@ -1,13 +1,17 @@
 """Stand-ins that are passed in where the real part is slow or random. Shared by all tests."""
 
+import os
 import random
+import time
 import zlib
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from octavo_engine.config import EngineConfig
-from octavo_engine.core.batch import Batch, NewRow, StepResult
+from octavo_engine.core.batch import Batch, ModelRunner, NewRow, StepResult
+from octavo_engine.errors import ModelError
 from octavo_engine.messages import EngineReady
 from octavo_engine.sampling_params import SamplingParams
 
@@ -82,8 +86,8 @@ class FakeModelRunner:
     """A model whose next token is a checksum of all the KV that it can read through the block tables.
 
     Like a transformer of two layers: what layer 0 stores depends on token and position, what layer 1 stores on
-    everything that layer 0 stored before. A wrong block table, an evicted block still in use, a wrong prefix hit, a slot
-    written twice or a missing copy therefore changes the tokens, which `expected_tokens` says without any paging.
+    everything that layer 0 stored before. A wrong block table, an evicted block still in use, a wrong prefix hit, a
+    slot written twice or a missing copy therefore changes the tokens, which `expected_tokens` says without paging.
     Steps run when their result is read, as late as a device could run them.
 
     `poisoned_token` in a row makes its logits not finite.
@@ -192,19 +196,44 @@ def expected_tokens(prompt: list[int], params: SamplingParams, stop_token_ids: I
     return output
 
 
-FAKE_EOS_TOKEN_ID = 7
+class UnreliableRunner(FakeModelRunner):
+    """Raises, hangs or is slow in its nth step, as the options of `load_fake_runner` say."""
+
+    def __init__(self, config: EngineConfig, num_blocks: int, options: dict[str, str]) -> None:
+        super().__init__(config, num_blocks, int(options.get("depth", 1)), max_model_len=num_blocks * config.block_size)
+        self._crash_at = int(options.get("crash_at", -1))
+        self._exit_at = int(options.get("exit_at", -1))
+        self._hang_at = int(options.get("hang_at", -1))
+        self._step_seconds = float(options.get("step_seconds", 0))
+        self._num_steps = 0
+
+    def run_next(self) -> None:
+        self._num_steps += 1
+        if self._num_steps == self._crash_at:
+            raise RuntimeError("the device fell off the bus")
+        if self._num_steps == self._exit_at:
+            os._exit(3)
+        time.sleep(3600 if self._num_steps == self._hang_at else self._step_seconds)
+        super().run_next()
 
 
-def load_fake_runner(config: EngineConfig) -> tuple[FakeModelRunner, EngineReady]:
-    """A runner factory as the engine process takes it. `config.model` reads `fake://BLOCKS/STEPS_IN_FLIGHT`."""
-    num_blocks, max_inflight_steps = map(int, config.model.removeprefix("fake://").split("/"))
-    runner = FakeModelRunner(config, num_blocks, max_inflight_steps, max_model_len=num_blocks * config.block_size)
+def load_fake_runner(config: EngineConfig) -> tuple[ModelRunner, EngineReady]:
+    """A runner factory as an engine takes it: `tests.fakes:load_fake_runner`.
+
+    `config.model` reads `fake://BLOCKS?depth=2&step_seconds=0.01&crash_at=5&exit_at=5&hang_at=5&eos=7&fail=reason`; all
+    options may be left out.
+    """
+    name, _, query = config.model.removeprefix("fake://").partition("?")
+    options = dict(parse_qsl(query))
+    if reason := options.get("fail"):
+        raise ModelError(reason)
+    runner = UnreliableRunner(config, int(name), options)
     ready = EngineReady(
         model=config.model,
         max_model_len=runner.max_model_len,
         vocab_size=VOCAB_SIZE,
-        eos_token_ids=[FAKE_EOS_TOKEN_ID],
-        num_blocks=num_blocks,
+        eos_token_ids=[int(options["eos"])] if "eos" in options else [],
+        num_blocks=runner.num_blocks,
         block_size=config.block_size,
         device="cpu",
         dtype="float32",

@@ -1,4 +1,4 @@
-"""The engine's configuration: one typed model is the source of the flags, the environment variables and the YAML file."""
+"""The engine's configuration: one typed model is the source of flags, environment variables and YAML file."""
 
 from typing import Literal
 

@@ -24,7 +24,7 @@ class ModelError(ConfigError):
 
 
 class InvalidRequest(OctavoError):
-    """`field` is the request's field at fault, as the client spells it; `code` is OpenAI's error code, if it has one."""
+    """`field` is the request's field at fault, as the client spells it; `code` is OpenAI's error code, if any."""
 
     def __init__(self, message: str, *, field: str | None = None, code: str | None = None) -> None:
         super().__init__(message)

@@ -7,6 +7,7 @@ import msgspec
 from octavo_engine.sampling_params import SamplingParams
 
 FinishReason = Literal["stop", "length", "abort", "error"]
+ErrorCode = Literal["invalid_request", "queue_full", "internal"]
 
 
 class AddRequest(msgspec.Struct, frozen=True, tag="add"):
@@ -40,6 +41,7 @@ class TokenEvent(msgspec.Struct, frozen=True):
     stop_token_id: int | None = None
     num_cached_tokens: int = 0
     error: str | None = None
+    error_code: ErrorCode | None = None
 
 
 class EngineStats(msgspec.Struct, frozen=True):

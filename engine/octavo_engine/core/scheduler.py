@@ -137,8 +137,8 @@ class Scheduler:
             raise InvalidRequest("the prompt is empty; send at least one token", field="prompt")
         if request.max_num_tokens > self._max_model_len:
             raise InvalidRequest(
-                f"{request.num_prompt_tokens} prompt tokens + max_tokens {request.params.max_tokens} exceed the limit of"
-                f" {self._max_model_len} tokens; shorten the prompt or lower max_tokens",
+                f"{request.num_prompt_tokens} prompt tokens + max_tokens {request.params.max_tokens} exceed the limit"
+                f" of {self._max_model_len} tokens; shorten the prompt or lower max_tokens",
                 field="max_tokens",
                 code="context_length_exceeded",
             )
@@ -320,7 +320,7 @@ class Scheduler:
         self._cache.forget(request.block_ids)
         self._finish(request)
         error = "the model's logits were not finite (NaN or infinity)"
-        return TokenEvent(request_id=request.request_id, token_ids=[], finish_reason="error", error=error)
+        return TokenEvent(request.request_id, [], "error", error=error, error_code="internal")
 
     def _finish(self, request: Request) -> None:
         if request.state is RequestState.WAITING:
