@@ -118,9 +118,22 @@ def test_every_template_is_named_for_a_component_and_its_kind() -> None:
 
 def test_every_value_has_a_comment_and_a_schema() -> None:
     lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
-    commented = {lines[i + 1].strip().partition(":")[0] for i, line in enumerate(lines) if line.strip().startswith("# --")}
+    commented = commented_names(lines)
     values = yaml.safe_load("\n".join(lines))
     assert leaf_names(values, commented) <= commented
+
+
+def commented_names(lines: list[str]) -> set[str]:
+    """Return the names that follow a `# --` comment of one or more lines."""
+    names, is_comment = set(), False
+    for line in map(str.strip, lines):
+        if line.startswith("# --"):
+            is_comment = True
+        elif not line.startswith("#"):
+            if is_comment:
+                names.add(line.partition(":")[0])
+            is_comment = False
+    return names
 
 
 def leaf_names(values: Object, commented: set[str]) -> set[str]:

@@ -1,0 +1,75 @@
+"""One streamed chat through the official client, and whether it ended as a stream must."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+
+SYSTEM = "You are a helpful assistant. Answer in plain English."
+
+@dataclass
+class StreamResult:
+    """What became of one stream.
+
+    `num_tokens` counts chunks with content; `retries` counts attempts that were refused before the stream began.
+    """
+
+    num_tokens: int = 0
+    finish_reason: str | None = None
+    is_done: bool = False
+    retries: int = 0
+    error: str | None = None
+    started: float = 0.0
+    first_token: float | None = None
+    ended: float = 0.0
+
+    @property
+    def is_cut(self) -> bool:
+        """A whole stream names its finish reason and then says [DONE]; anything else was cut."""
+        return not (self.is_done and self.finish_reason in ("stop", "length"))
+
+
+def make_client(base_url: str) -> openai.AsyncOpenAI:
+    """Return a client with one connection per request: a ClusterIP spreads connections over replicas, not requests."""
+    return openai.AsyncOpenAI(
+        base_url=f"{base_url}/v1", api_key="none", timeout=180, default_headers={"Connection": "close"}
+    )
+
+
+async def stream_chat(client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int) -> StreamResult:
+    """Ask, read the stream to its end, and say how it ended. Whatever goes wrong is a result, not an exception."""
+    result = StreamResult(started=time.monotonic())
+    try:
+        await _read(client, model, question, max_tokens, result)
+    except Exception as error:
+        result.error = f"{type(error).__name__}: {error}"
+    result.ended = time.monotonic()
+    return result
+
+
+async def _read(
+    client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int, result: StreamResult
+) -> None:
+    create = client.chat.completions.with_streaming_response.create
+    messages: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+    async with create(model=model, messages=messages, max_tokens=max_tokens, stream=True) as response:
+        result.retries = response.retries_taken
+        async for line in response.iter_lines():
+            if line.startswith("data: "):
+                _take(line.removeprefix("data: "), result)
+
+
+def _take(data: str, result: StreamResult) -> None:
+    if data == "[DONE]":
+        result.is_done = True
+        return
+    chunk = json.loads(data)
+    if "error" in chunk:
+        raise ValueError(chunk["error"])
+    for choice in chunk["choices"]:
+        if choice["delta"].get("content"):
+            result.num_tokens += 1
+            result.first_token = result.first_token or time.monotonic()
+        result.finish_reason = choice.get("finish_reason") or result.finish_reason
