@@ -6,7 +6,7 @@ import time
 
 from octavo_engine.config import EngineConfig
 from octavo_engine.engine_transport import ProcessTransport, Transport
-from octavo_engine.errors import EngineDead, EngineStartError, QueueFull
+from octavo_engine.errors import EngineDead, EngineStartError
 from octavo_engine.messages import (
     AbortRequests,
     AddRequest,
@@ -29,8 +29,6 @@ class EngineClient:
         self._transport = transport or ProcessTransport()
         self._streams: dict[str, TokenStream] = {}
         self._ids = itertools.count()
-        self._num_sent_since_stats = 0
-        self._num_sent_tokens_since_stats = 0
         self._last_progress = time.monotonic()
         self._failure: EngineDead | None = None
         self._ready: asyncio.Future[EngineReady] | None = None
@@ -43,12 +41,12 @@ class EngineClient:
         try:
             ready = await self._ready
         except BaseException:
-            await self.stop(grace_seconds=0)
+            await self.close(grace_seconds=0)
             raise
         self.stats = EngineStats(num_blocks=ready.num_blocks, block_size=ready.block_size)
         return ready
 
-    async def stop(self, grace_seconds: float = 10.0) -> None:
+    async def close(self, grace_seconds: float = 10.0) -> None:
         """End the engine; open streams get EngineDead. It may finish its current step within `grace_seconds`."""
         self._fail(EngineDead("the engine was stopped"))
         await self._transport.stop(grace_seconds)
@@ -62,20 +60,23 @@ class EngineClient:
     def generate(self, prompt_token_ids: list[int], params: SamplingParams, *, priority: int = 0) -> TokenStream:
         """Submit a request now and return the stream of its tokens; smaller priorities are more urgent.
 
-        Raises QueueFull or EngineDead at once. The stream raises InvalidRequest, QueueFull or RequestFailed if the
-        engine refuses or fails the request, and EngineDead if the engine ends. Close it, or the request runs on.
+        Raises EngineDead at once. The stream raises InvalidRequest, QueueFull or RequestFailed if the engine refuses or
+        fails the request, and EngineDead if the engine ends. Close the stream, or the request runs on.
         """
         if self._failure:
             raise EngineDead(str(self._failure))
-        self._check_queue(len(prompt_token_ids))
         if not self._streams:
             self._last_progress = time.monotonic()
         request_id = f"{next(self._ids)}"
         stream = self._streams[request_id] = TokenStream(request_id, self._on_close)
         self._transport.send(AddRequest(request_id, prompt_token_ids, params, priority))
-        self._num_sent_since_stats += 1
-        self._num_sent_tokens_since_stats += len(prompt_token_ids)
         return stream
+
+    @property
+    def ready(self) -> EngineReady:
+        """What `start` returned."""
+        assert self._ready is not None, "the engine has not been started"
+        return self._ready.result()
 
     @property
     def num_open_streams(self) -> int:
@@ -92,17 +93,6 @@ class EngineClient:
         """How long the step counter has stood still although requests are open; 0 when there is nothing to do."""
         return time.monotonic() - self._last_progress if self._streams else 0.0
 
-    def _check_queue(self, num_tokens: int) -> None:
-        """Refuse early what the engine, which decides, would surely refuse too."""
-        config, stats = self.config, self.stats
-        num_free_rows = config.max_num_seqs - stats.num_running
-        num_waiting = stats.num_waiting + self._num_sent_since_stats
-        if num_waiting >= config.max_num_waiting + num_free_rows:
-            raise QueueFull(f"{num_waiting} requests wait already (max_num_waiting); try again later")
-        num_waiting_tokens = stats.num_waiting_prompt_tokens + self._num_sent_tokens_since_stats
-        if num_waiting and num_waiting_tokens + num_tokens > config.max_waiting_tokens:
-            raise QueueFull(f"{num_waiting_tokens} prompt tokens wait already (max_waiting_tokens); try again later")
-
     def _on_message(self, message: FromEngine) -> None:
         match message:
             case StepOutputs():
@@ -118,7 +108,6 @@ class EngineClient:
         if outputs.stats.steps_total > self.stats.steps_total:
             self._last_progress = time.monotonic()
         self.stats = outputs.stats
-        self._num_sent_since_stats = self._num_sent_tokens_since_stats = 0
         for event in outputs.events:
             if stream := self._streams.get(event.request_id):
                 stream.push(event)
@@ -139,4 +128,4 @@ class EngineClient:
             self._ready.set_exception(EngineStartError(f"the engine could not start: {error}"))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            stream.fail(error)
+            stream.fail(EngineDead(str(error)))

@@ -36,7 +36,7 @@ async def engine(
     try:
         yield client
     finally:
-        await client.stop()
+        await client.close()
 
 
 def greedy(max_tokens: int) -> SamplingParams:
@@ -113,19 +113,20 @@ async def test_a_request_that_cannot_fit_is_refused_and_others_go_on() -> None:
 
 
 async def test_the_waiting_queue_is_bounded() -> None:
-    async with engine("fake://64?step_seconds=0.01", max_num_seqs=2, max_num_waiting=3) as client:
-        streams = []
+    async with engine("fake://64?step_seconds=0.05", max_num_seqs=2, max_num_waiting=3) as client:
+        streams = [client.generate([1, 2, 3], greedy(100)) for _ in range(5)]
         with pytest.raises(QueueFull, match="max_num_waiting"):
-            streams += [client.generate([1, 2, 3], greedy(100)) for _ in range(5)] + [client.generate([1], greedy(1))]
+            await read(client.generate([1], greedy(1)))
         assert client.num_open_streams == 5
+        for stream in streams:
+            stream.close()
 
 
-async def test_the_engine_itself_bounds_the_waiting_tokens() -> None:
+async def test_the_waiting_tokens_are_bounded() -> None:
     async with engine("fake://64?step_seconds=0.05", max_num_seqs=1, max_waiting_tokens=20) as client:
         running = client.generate([1, 2, 3], greedy(100))
         await anext(running)
         waiting = client.generate([1] * 15, greedy(1))
-        client._num_sent_since_stats = client._num_sent_tokens_since_stats = 0
         with pytest.raises(QueueFull, match="max_waiting_tokens"):
             await read(client.generate([1] * 15, greedy(1)))
         running.close()
@@ -168,7 +169,7 @@ async def test_a_hung_engine_shows_no_progress_and_is_killed_on_stop() -> None:
     await anext(stream)
     await until(lambda: client.seconds_since_progress > 0.3)
     assert client.is_alive
-    await client.stop(grace_seconds=0.1)
+    await client.close(grace_seconds=0.1)
     assert not client._transport.is_alive
     with pytest.raises(EngineDead):
         await read(stream)
