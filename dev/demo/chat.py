@@ -9,6 +9,7 @@ import openai
 
 SYSTEM = "You are a helpful assistant. Answer in plain English."
 
+
 @dataclass
 class StreamResult:
     """What became of one stream.
@@ -49,9 +50,7 @@ async def stream_chat(client: openai.AsyncOpenAI, model: str, question: str, max
     return result
 
 
-async def _read(
-    client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int, result: StreamResult
-) -> None:
+async def _read(client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int, result: StreamResult) -> None:
     create = client.chat.completions.with_streaming_response.create
     messages: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     async with create(model=model, messages=messages, max_tokens=max_tokens, stream=True) as response:

@@ -33,7 +33,9 @@ class Images:
 def create_namespace(kubectl: Kubectl, name: str) -> None:
     """Create a namespace in which only pods of the restricted Pod Security standard run."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    kubectl.apply(yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
+    kubectl.apply(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    )
 
 
 def install_operator(helm: Path, kubectl: Kubectl, images: Images, *settings: str) -> None:

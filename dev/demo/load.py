@@ -5,11 +5,19 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from dev.demo.crowd import Crowd
-from dev.demo.observe import ServiceView, Watcher
+from dev.demo.observe import ServiceView
 from dev.demo.steps import StepFailed
 from dev.demo.timeline import Sample, Timeline
+
+
+class Looks(Protocol):
+    """Whatever can say how the service is."""
+
+    async def look(self) -> ServiceView: ...
+
 
 Show = Callable[[Sample], None]
 
@@ -29,7 +37,7 @@ class LoadPlan:
 class LoadTest:
     """Drives one crowd and records what the service did meanwhile."""
 
-    def __init__(self, crowd: Crowd, watcher: Watcher, timeline: Timeline, plan: LoadPlan, show: Show) -> None:
+    def __init__(self, crowd: Crowd, watcher: Looks, timeline: Timeline, plan: LoadPlan, show: Show) -> None:
         self._crowd = crowd
         self._watcher = watcher
         self._timeline = timeline
@@ -41,9 +49,12 @@ class LoadTest:
     async def run(self) -> None:
         """Raise `StepFailed` when the replicas do not grow, or do not come back."""
         async with self._sampling():
-            await self._rise()
-            await self._fall()
-            await self._crowd.leave()
+            try:
+                await self._rise()
+                await self._fall()
+                await self._crowd.leave()
+            finally:
+                await self._crowd.dismiss()
 
     async def _rise(self) -> None:
         self._mark("crowd comes")

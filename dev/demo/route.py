@@ -12,7 +12,9 @@ def service_url(kubectl: Kubectl, name: str, proxy: str) -> str:
     """Return a base URL that spreads new connections over the ready replicas."""
     address = kubectl.get("service", name)["spec"]["clusterIP"]
     direct = f"http://{address}:{PORT}"
-    return direct if is_reachable(direct) else f"{proxy}/api/v1/namespaces/{kubectl.namespace}/services/{name}:http/proxy"
+    return (
+        direct if is_reachable(direct) else f"{proxy}/api/v1/namespaces/{kubectl.namespace}/services/{name}:http/proxy"
+    )
 
 
 def is_reachable(url: str) -> bool:

@@ -1,7 +1,7 @@
 """What the demo saw, as plain data, and as the JSON file that it leaves."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,14 @@ class Timeline:
     results: list[StreamResult] = field(default_factory=list)
     decisions: list[dict[str, Any]] = field(default_factory=list)
     marks: list[tuple[float, str]] = field(default_factory=list)
-    _known: set[str] = field(default_factory=set)
+    _known: set[str] | None = None
 
-    def add_decisions(self, t: float, history: Iterable[dict[str, Any]]) -> None:
+    def add_decisions(self, t: float, history: Collection[dict[str, Any]]) -> None:
         """Keep what the status' short history says, each decision once; what was there at the beginning is older."""
-        for decision in history:
-            if decision["time"] not in self._known:
-                self._known.add(decision["time"])
-                if self.samples[1:]:
-                    self.decisions.append({"t": t, **decision})
+        times = {decision["time"] for decision in history}
+        if self._known is not None:
+            self.decisions += [{"t": t, **decision} for decision in history if decision["time"] not in self._known]
+        self._known = times | (self._known or set())
 
     def replica_counts(self) -> list[int]:
         """Return the numbers of ready replicas in the order in which they appeared, without repetitions in a row."""
