@@ -5,16 +5,13 @@ from urllib.parse import urlsplit
 
 from dev.demo.kubectl import Kubectl
 
-PORT = 8000
-
 
 def service_url(kubectl: Kubectl, name: str, proxy: str) -> str:
     """Return a base URL that spreads new connections over the ready replicas."""
-    address = kubectl.get("service", name)["spec"]["clusterIP"]
-    direct = f"http://{address}:{PORT}"
-    return (
-        direct if is_reachable(direct) else f"{proxy}/api/v1/namespaces/{kubectl.namespace}/services/{name}:http/proxy"
-    )
+    spec = kubectl.get("service", name)["spec"]
+    direct = f"http://{spec['clusterIP']}:{spec['ports'][0]['port']}"
+    through_api = f"{proxy}/api/v1/namespaces/{kubectl.namespace}/services/{name}:http/proxy"
+    return direct if is_reachable(direct) else through_api
 
 
 def is_reachable(url: str) -> bool:

@@ -21,11 +21,11 @@ class Steps:
         self.current = ""
 
     @contextlib.contextmanager
-    def step(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
+    def step(self, name: str, text: str, *, spins: bool = True) -> Iterator[Callable[[str], None]]:
         """Run a block as one step; the block may call what it is given to say what it is doing now."""
         self.current = name
         started = time.monotonic()
-        if self.console.is_terminal:
+        if spins and self.console.is_terminal:
             with self.console.status(f"[bold]{text}[/]") as status:
                 yield lambda detail: status.update(f"[bold]{text}[/]  [dim]{detail}[/]")
         else:
