@@ -77,10 +77,10 @@ def test_a_decision_carries_the_chain_from_inputs_to_number() -> None:
     assert [(step.rule, step.before, step.after) for step in decision.steps] == [("Load", 1, 9), ("MaxReplicas", 9, 4)]
 
 
-def test_steady_load_within_tolerance_is_not_limited() -> None:
+def test_steady_load_is_not_limited() -> None:
     service = Service()
     decision = service.look_for(10, engine(used=700))
-    assert decision.reason == "Keeping 1: kvCacheUtilization needs 0.93 replicas, within tolerance"
+    assert decision.reason == "Keeping 1: kvCacheUtilization needs 0.93 replicas"
     assert condition(decision, "ScalingLimited") == ("False", "WithinLimits")
     assert condition(decision, "ScalingActive") == ("True", "FollowingLoad")
     assert condition(decision, "MetricsAvailable") == ("True", "Fresh")

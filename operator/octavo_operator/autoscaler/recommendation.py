@@ -35,9 +35,11 @@ def follow_load(_: int, facts: Facts) -> Step:
     if facts.driver is None or facts.is_blind:
         why = f"only {facts.inputs.num_fresh} of {facts.inputs.num_ready} ready pods have fresh metrics"
         return Step("MissingMetrics", facts.replicas, facts.replicas, why)
-    number = _within_tolerance(facts.driver.needed, facts)
-    why = f"{facts.driver.name} needs {facts.driver.needed:.2f} replicas"
-    return Step("Load", facts.replicas, number, why if number != facts.replicas else f"{why}, within tolerance")
+    needed = facts.driver.needed
+    number = _within_tolerance(needed, facts)
+    is_tolerated = number == facts.replicas != max(1, _ceil(needed))
+    why = f"{facts.driver.name} needs {needed:.2f} replicas{', within tolerance' if is_tolerated else ''}"
+    return Step("Load", facts.replicas, number, why)
 
 
 def allow_for_missing(number: int, facts: Facts) -> Step | None:
