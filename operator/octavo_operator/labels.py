@@ -18,6 +18,10 @@ OPERATOR = "octavo"
 OWNED = f"{MANAGED_BY}={OPERATOR}"
 
 
+# Fields of the admin token that the operator and the engines share.
+TOKEN_KEY = "token"
+
+
 def owned(service: str) -> dict[str, str]:
     """Return the labels of every object that belongs to a service."""
     return {NAME: ENGINE, MANAGED_BY: OPERATOR, SERVICE: service}

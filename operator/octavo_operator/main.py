@@ -1,0 +1,152 @@
+"""The operator's process: Kopf's handlers, and what runs beside them."""
+
+import asyncio
+import inspect
+import logging
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+import kopf
+
+from octavo_operator import labels
+from octavo_operator.api.base import GROUP, PLURAL, VERSION
+from octavo_operator.errors import LeaseLost
+from octavo_operator.kinds import DEPLOYMENT, DISRUPTION_BUDGET, INFERENCE_SERVICE, POD, SERVICE, WATCHED
+from octavo_operator.kube import Kube
+from octavo_operator.runtime import Runtime
+from octavo_operator.settings import Settings
+from octavo_operator.watch import Watcher
+
+logger = logging.getLogger("octavo_operator")
+
+registry = kopf.OperatorRegistry()
+
+
+@kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+async def service_changed(event: Any, memo: Any, **_: Any) -> None:
+    memo.watcher.on_event(INFERENCE_SERVICE, event)
+
+
+@kopf.on.event("apps", "v1", "deployments", registry=registry)
+async def deployment_changed(event: Any, memo: Any, **_: Any) -> None:
+    memo.watcher.on_event(DEPLOYMENT, event)
+
+
+@kopf.on.event("", "v1", "services", registry=registry)
+async def address_changed(event: Any, memo: Any, **_: Any) -> None:
+    memo.watcher.on_event(SERVICE, event)
+
+
+@kopf.on.event("policy", "v1", "poddisruptionbudgets", registry=registry)
+async def budget_changed(event: Any, memo: Any, **_: Any) -> None:
+    memo.watcher.on_event(DISRUPTION_BUDGET, event)
+
+
+@kopf.on.event("", "v1", "pods", registry=registry)
+async def pod_changed(event: Any, memo: Any, **_: Any) -> None:
+    memo.watcher.on_event(POD, event)
+
+
+@kopf.on.login(registry=registry)
+async def login(memo: Any, **_: Any) -> kopf.ConnectionInfo:
+    return await connection_info(memo.kube)
+
+
+async def connection_info(kube: Kube) -> kopf.ConnectionInfo:
+    """Return for Kopf the credentials that our own connection uses."""
+    configuration = kube.configuration
+    token = configuration.get_api_key_with_prefix("BearerToken")
+    token = await token if inspect.isawaitable(token) else token
+    scheme, _, secret = (token or "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        scheme=scheme or None,
+        token=secret or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Watch only what is ours, and write nothing."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    for kind in WATCHED:
+        if kind is not INFERENCE_SERVICE:
+            settings.watching.label_selectors[kind.group, kind.version, kind.plural] = labels.OWNED
+    return settings
+
+
+async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...], stop: asyncio.Event) -> None:
+    """Run Kopf until told to stop."""
+    await kopf.operator(
+        registry=registry,
+        settings=kopf_settings(),
+        memo=kopf.Memo(watcher=watcher, kube=kube),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
+    )
+
+
+async def operate(settings: Settings, stop: asyncio.Event) -> None:
+    """Run the operator until told to stop. Raises `LeaseLost` when another replica may be leading."""
+    kube = await Kube.connect()
+    try:
+        async with Runtime(settings, kube) as runtime:
+            await _first(stop.wait(), _run(runtime, kube, settings, stop))
+    finally:
+        await kube.close()
+
+
+async def _run(runtime: Runtime, kube: Kube, settings: Settings, stop: asyncio.Event) -> None:
+    await runtime.watcher.sync()
+    await _first(
+        watch(runtime.watcher, kube, settings.namespaces, stop),
+        runtime.watcher.run(settings.resync_seconds),
+        runtime.lead(),
+    )
+
+
+async def _first(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    """Run several at once until the first of them ends, for better or worse; then end the others."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _main(settings: Settings) -> int:
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    code = 0
+    try:
+        await operate(settings, stop)
+    except* LeaseLost as lost:
+        logger.error("Exiting, for another replica may lead: %s", lost.exceptions[0])
+        code = 1
+    return code
+
+
+def main() -> None:
+    """Entry point of `octavo-operator`."""
+    settings = Settings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    sys.exit(asyncio.run(_main(settings)))
+
+
+if __name__ == "__main__":
+    main()

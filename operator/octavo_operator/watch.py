@@ -1,0 +1,87 @@
+"""From watch events to keys in the queue. Kopf watches; what it says goes into the cache and wakes a reconcile."""
+
+import asyncio
+import logging
+from typing import Any
+
+from octavo_operator import labels
+from octavo_operator.cache import Cache
+from octavo_operator.errors import ApiError
+from octavo_operator.kinds import INFERENCE_SERVICE, WATCHED, Kind
+from octavo_operator.kube import Kube
+from octavo_operator.queue import KeyedQueue
+
+logger = logging.getLogger(__name__)
+
+RELIST_SECONDS = 5.0
+RETRY_SECONDS = 2.0
+
+
+class Watcher:
+    """Keeps the cache true. Every change of a service, or of what it owns, puts the service's key into the queue."""
+
+    def __init__(self, kube: Kube, cache: Cache, queue: KeyedQueue, namespaces: tuple[str, ...]) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._queue = queue
+        self._namespaces: tuple[str | None, ...] = namespaces or (None,)
+        self._relists: dict[str, asyncio.Task[None]] = {}
+        self.is_synced = False
+
+    def on_event(self, kind: Kind, event: Any) -> None:
+        """Take in one event. An event without a type is part of a listing: Kopf lost its watch and began anew.
+
+        Objects that were deleted meanwhile are in no event, so the kind is listed again to find them.
+        """
+        body = dict(event["object"])
+        forget = event["type"] == "DELETED"
+        key = self._cache.remove(kind, body) if forget else self._cache.put(kind, body)
+        if key is not None:
+            self._queue.add(key)
+        if event["type"] is None and self.is_synced:
+            self._relist_soon(kind)
+
+    async def sync(self) -> None:
+        """List everything for the first time; patient with an API server or a CRD that is not there yet."""
+        while not self.is_synced:
+            try:
+                await self.resync()
+                self.is_synced = True
+            except ApiError as error:
+                logger.warning("Cannot list yet: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def run(self, period_seconds: float) -> None:
+        """List everything again from time to time, in case an event was lost."""
+        while True:
+            await asyncio.sleep(period_seconds)
+            try:
+                await self.resync()
+            except ApiError as error:
+                logger.warning("Cannot list again: %s", error)
+
+    async def resync(self) -> None:
+        """List every kind, and let whatever differs be reconciled."""
+        for kind in WATCHED:
+            await self._list(kind)
+
+    async def _list(self, kind: Kind) -> None:
+        selector = None if kind is INFERENCE_SERVICE else labels.OWNED
+        for namespace in self._namespaces:
+            listing = await self._kube.list_all(kind, namespace, selector)
+            listed_at = int(listing["metadata"]["resourceVersion"])
+            for key in self._cache.replace(kind, namespace, listing["items"], listed_at):
+                self._queue.add(key)
+
+    def _relist_soon(self, kind: Kind) -> None:
+        """One listing for all the events of one lost watch."""
+        running = self._relists.get(kind.kind)
+        if running is None or running.done():
+            self._relists[kind.kind] = asyncio.create_task(self._relist(kind))
+
+    async def _relist(self, kind: Kind) -> None:
+        await asyncio.sleep(RELIST_SECONDS)
+        try:
+            await self._list(kind)
+        except ApiError as error:
+            logger.warning("Cannot list %s again: %s", kind, error)
