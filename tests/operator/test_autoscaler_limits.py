@@ -89,7 +89,7 @@ def test_steady_load_is_not_limited() -> None:
 def test_many_missing_pods_are_counted_rather_than_listed() -> None:
     decision = Service(replicas=9).look(*["timed out"] * 9)
     assert decision.conditions[0].message == (
-        "9 of 9 ready pods have no fresh metrics: pod-0: timed out, pod-1: timed out, pod-2: timed out, and 6 more"
+        "No fresh metrics from 9 of 9 ready pods: pod-0: timed out, pod-1: timed out, pod-2: timed out, and 6 more"
     )
 
 

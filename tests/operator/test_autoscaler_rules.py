@@ -54,8 +54,6 @@ def test_at_least_one_target_must_be_set_and_each_above_zero() -> None:
         Targets(None, None, None)
     with pytest.raises(ValueError, match=r"autoscaling\.targets"):
         Targets(waiting_per_replica=0)
-    with pytest.raises(ValueError, match=r"autoscaling\.scaleDown\.tolerance"):
-        ScaleDownSpec(tolerance=1.0)
 
 
 # Tolerance
@@ -74,6 +72,12 @@ def test_at_least_one_target_must_be_set_and_each_above_zero() -> None:
 )
 def test_tolerance_holds_the_number_in_each_direction(replicas: int, used: float, desired: int) -> None:
     assert service(replicas).look(*[engine(used=used)] * replicas).desired == desired
+
+
+def test_a_tolerance_of_everything_keeps_the_number_while_there_is_load() -> None:
+    seen = service(2)
+    seen.spec = replace(seen.spec, scale_down=replace(seen.spec.scale_down, tolerance=1.0))
+    assert seen.look(engine(used=5), IDLE).desired == 2
 
 
 def test_the_load_alone_never_asks_for_zero() -> None:
@@ -116,7 +120,7 @@ def test_unschedulable_pods_freeze_growth_and_say_so() -> None:
     seen.replicas = 2
     decision = seen.look(engine(used=900, prompt_tokens=1900), others=["Unschedulable"])
     assert (decision.desired, decision.limited_by) == (2, ("InsufficientCapacity",))
-    assert "1 pods cannot be scheduled" in decision.reason
+    assert "1 pod cannot be scheduled" in decision.reason
 
 
 def test_unschedulable_pods_never_block_shrinking() -> None:
@@ -149,7 +153,7 @@ def test_fewer_than_half_fresh_holds(answers: tuple[Answer, ...]) -> None:
     assert decision.limited_by == ("MissingMetrics",)
     assert condition(decision, "MetricsAvailable") == ("False", "Unreachable")
     assert condition(decision, "ScalingActive") == ("False", "MissingMetrics")
-    assert decision.reason.endswith("of 3 ready pods have fresh metrics")
+    assert decision.reason.endswith("of 3 ready pods")
 
 
 def test_when_shrinking_a_missing_pod_counts_as_on_target() -> None:

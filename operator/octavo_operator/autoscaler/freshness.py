@@ -1,7 +1,7 @@
 """Which engines can be believed now (rule 1).
 
-A sample is trusted if its figures are possible and the engine was seen to make progress. A trusted sample counts while
-it is younger than `staleAfterSeconds`, so that one lost scrape, or one long step, changes nothing.
+A sample is trusted if its figures are possible and the engine is not seen to stand still with work pending. A trusted
+sample counts while it is younger than `staleAfterSeconds`: one lost scrape, or one long step, changes nothing.
 """
 
 import math
@@ -82,9 +82,10 @@ def _is_old(sample: PodSample, record: PodRecord) -> bool:
 
 
 def _find_no_progress(previous: PodSample | None, metrics: EngineMetrics) -> Problem | None:
-    if previous is None or previous.metrics is None:
-        return Problem("Unproven", "first sample of a busy engine") if metrics.has_work else None
-    before = previous.metrics
+    """Two samples are needed to tell: work that came since the engine was idle may still wait for its first step."""
+    before = previous.metrics if previous else None
+    if before is None:
+        return None
     if metrics.steps_total < before.steps_total:
         return Problem("Restarted", f"the step counter fell from {before.steps_total:g} to {metrics.steps_total:g}")
     if metrics.steps_total == before.steps_total and metrics.has_work and before.has_work:

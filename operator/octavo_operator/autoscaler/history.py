@@ -8,6 +8,9 @@ from octavo_operator.autoscaler.recommendation import replicas_to_stay
 from octavo_operator.autoscaler.types import AutoscalerState, MetricsSpec, Observation, Point
 from octavo_operator.autoscaler.window import Points, push_high, push_low, within
 
+LATEST_LOOK_SECONDS = 10.0
+"""How late a look may be: it waits for the slowest engine of any service, and for the processor."""
+
 
 def resume(state: AutoscalerState, seen: Observation, spec: MetricsSpec, now: float) -> AutoscalerState:
     """The state with this look in it: samples taken in, a move of `replicas` noted, a gap in the history found."""
@@ -40,7 +43,7 @@ def _is_gap(state: AutoscalerState, spec: MetricsSpec, now: float) -> bool:
     """Nobody looked for longer than a sample counts: a restart, a new leader, or a clock that was moved."""
     if state.decided_at is None:
         return True
-    longest = max(spec.stale_after_seconds, 2 * spec.scrape_interval_seconds)
+    longest = max(spec.stale_after_seconds, 2 * spec.scrape_interval_seconds, LATEST_LOOK_SECONDS)
     return not 0 <= now - state.decided_at <= longest
 
 

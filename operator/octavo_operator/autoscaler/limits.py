@@ -2,6 +2,7 @@
 
 from octavo_operator.autoscaler.facts import Facts
 from octavo_operator.autoscaler.types import Step
+from octavo_operator.autoscaler.words import pods
 
 
 def keep_minimum(number: int, facts: Facts) -> Step:
@@ -23,7 +24,7 @@ def wait_for_capacity(number: int, facts: Facts) -> Step | None:
     num_stuck = facts.seen.num_in("Unschedulable")
     if num_stuck == 0:
         return None
-    return _freeze("InsufficientCapacity", number, facts, f"{num_stuck} pods cannot be scheduled")
+    return _freeze("InsufficientCapacity", number, facts, f"{pods(num_stuck)} cannot be scheduled")
 
 
 def wait_for_crash_loops(number: int, facts: Facts) -> Step | None:
@@ -31,7 +32,8 @@ def wait_for_crash_loops(number: int, facts: Facts) -> Step | None:
     num_crashing = facts.seen.num_in("CrashLooping")
     if num_crashing == 0 or num_crashing < facts.inputs.num_ready:
         return None
-    return _freeze("CrashLoop", number, facts, f"{num_crashing} pods crash-loop beside {facts.inputs.num_ready} ready")
+    why = f"{pods(num_crashing)} will not run, beside {pods(facts.inputs.num_ready, 'ready')}"
+    return _freeze("CrashLoop", number, facts, why)
 
 
 def _freeze(rule: str, number: int, facts: Facts, why: str) -> Step:

@@ -4,8 +4,11 @@ import math
 
 from octavo_operator.autoscaler.facts import Facts
 from octavo_operator.autoscaler.types import ScaleDownSpec, Step
+from octavo_operator.autoscaler.words import pods
 
 ROUNDING = 1e-9
+SMALLEST_SHARE = 1e-3
+"""Of its target that a survivor may carry, should a spec tolerate everything."""
 
 
 def replicas_to_grow_to(needed: float, facts: Facts) -> int:
@@ -21,7 +24,7 @@ def replicas_to_stay(needed: float, num_missing: int, spec: ScaleDownSpec) -> fl
     The margin is what keeps the survivors of a decrease from asking for the replica back, so the tolerance is taken of
     the number after the decrease. A missing pod counts as exactly on target: it keeps one replica.
     """
-    return needed / (1 - spec.tolerance) + num_missing
+    return needed / max(1 - spec.tolerance, SMALLEST_SHARE) + num_missing
 
 
 def replicas_to_shrink_to(stay: float, facts: Facts) -> int:
@@ -29,11 +32,11 @@ def replicas_to_shrink_to(stay: float, facts: Facts) -> int:
 
 
 def follow_load(_: int, facts: Facts) -> Step:
-    """The number for the load of the fresh pods, as if the missing ones carried none; if too few are fresh, no change."""
+    """The number for the load of the fresh pods, as if the others carried none. If too few are fresh, no change."""
     if facts.inputs.num_ready == 0:
         return Step("NoReadyPods", facts.replicas, facts.replicas, "no pod is ready")
     if facts.driver is None or facts.is_blind:
-        why = f"only {facts.inputs.num_fresh} of {facts.inputs.num_ready} ready pods have fresh metrics"
+        why = f"fresh metrics from only {facts.inputs.num_fresh} of {pods(facts.inputs.num_ready, 'ready')}"
         return Step("MissingMetrics", facts.replicas, facts.replicas, why)
     needed = facts.driver.needed
     number = _within_tolerance(needed, facts)
@@ -44,10 +47,11 @@ def follow_load(_: int, facts: Facts) -> Step:
 
 def allow_for_missing(number: int, facts: Facts) -> Step | None:
     """Pods that are not heard of keep their replicas."""
+    num_missing = facts.inputs.num_missing
     if facts.driver is None or number >= facts.replicas:
         return None
-    stay = replicas_to_stay(facts.driver.needed, facts.inputs.num_missing, facts.spec.scale_down)
-    why = f"{facts.inputs.num_missing} pods without fresh metrics count as on target"
+    stay = replicas_to_stay(facts.driver.needed, num_missing, facts.spec.scale_down)
+    why = f"{pods(num_missing)} without fresh metrics may be on target"
     return Step("MissingMetrics", number, replicas_to_shrink_to(stay, facts), why)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from octavo_operator.autoscaler.facts import Facts
 from octavo_operator.autoscaler.freshness import PodReading
 from octavo_operator.autoscaler.types import Condition, ConditionStatus, ProblemKind, Step
+from octavo_operator.autoscaler.words import pods
 
 REASON_OF_PROBLEM: dict[ProblemKind, str] = {
     "Unreachable": "Unreachable",
     "Invalid": "Unreachable",
     "Frozen": "Frozen",
     "Restarted": "Stale",
-    "Unproven": "Stale",
     "Stale": "Stale",
 }
 MOST_PODS_NAMED = 3
@@ -35,8 +35,8 @@ def metrics_available(readings: Sequence[PodReading], facts: Facts) -> Condition
     if not ready:
         return Condition("MetricsAvailable", "Unknown", "NoReadyPods", "There is no ready pod to ask")
     if not missing:
-        return Condition("MetricsAvailable", "True", "Fresh", f"All {len(ready)} ready pods have fresh metrics")
-    message = f"{len(missing)} of {len(ready)} ready pods have no fresh metrics: {_name_pods(missing)}"
+        return Condition("MetricsAvailable", "True", "Fresh", f"Metrics of {pods(len(ready), 'ready')} are fresh")
+    message = f"No fresh metrics from {len(missing)} of {pods(len(ready), 'ready')}: {_name_pods(missing)}"
     if facts.is_blind:
         return Condition("MetricsAvailable", "False", _commonest_reason(missing), message)
     return Condition("MetricsAvailable", "True", "Partial", message)
@@ -52,7 +52,7 @@ def scaling_active(facts: Facts) -> Condition:
     elif facts.spec.mode == "Advisory":
         reason, message = "Advisory", "Recommendations are reported and not acted on"
     elif facts.is_blind:
-        reason, message = "MissingMetrics", "Too few ready pods have fresh metrics to decide on"
+        reason, message = "MissingMetrics", "Too few ready pods with fresh metrics to decide on"
     else:
         status, reason, message = "True", "FollowingLoad", "Replicas follow the load"
     return Condition("ScalingActive", status, reason, message)

@@ -10,7 +10,7 @@ from typing import Literal
 Mode = Literal["Auto", "Advisory", "External"]
 PodPhase = Literal["Ready", "Starting", "Unschedulable", "CrashLooping", "Draining"]
 ConditionStatus = Literal["True", "False", "Unknown"]
-ProblemKind = Literal["Unreachable", "Invalid", "Frozen", "Restarted", "Unproven", "Stale"]
+ProblemKind = Literal["Unreachable", "Invalid", "Frozen", "Restarted", "Stale"]
 
 
 # What is seen
@@ -52,7 +52,7 @@ class PodView:
     Ready          passes its readiness probe and is selected by the Service
     Starting       not ready, but on its way (scheduled or about to be, pulling, loading), or unready for a while
     Unschedulable  the scheduler says that it fits nowhere
-    CrashLooping   its container keeps ending
+    CrashLooping   its container keeps ending, or cannot be started
     Draining       out of the Service, finishing its requests before it goes
     """
 
@@ -120,10 +120,6 @@ class ScaleDownSpec:
     max_pods: int = 1
     period_seconds: float = 60.0
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.tolerance < 1:
-            raise ValueError(f"autoscaling.scaleDown.tolerance: {self.tolerance} is not in [0, 1)")
-
 
 @dataclass(frozen=True, slots=True)
 class AutoscalingSpec:
@@ -156,7 +152,6 @@ class Problem:
     Invalid       a figure is impossible
     Frozen        there is work, and the step counter stands still
     Restarted     the step counter went backwards
-    Unproven      the first sample of a busy engine: whether its counter moves is seen at the next one
     Stale         there is no newer sample
     """
 
