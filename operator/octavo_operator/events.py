@@ -94,7 +94,7 @@ class Recorder:
         try:
             await self._kube.create(_body(service, event, name, now))
         except AlreadyExists:
-            known = await self._kube.get(EVENT, service.namespace, name)
+            known = await self._kube.merge(EVENT, service.namespace, name, {"lastTimestamp": now})
             posted.count = known.get("count", 1) + 1
             await self._kube.merge(EVENT, service.namespace, name, {"count": posted.count, "lastTimestamp": now})
 

@@ -73,11 +73,11 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
 
 
 def _with_default_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Default an absent object to an empty one where its own fields have defaults, and only there."""
+    """Default an absent object to its own fields' defaults: rules on it are checked against just those."""
     if schema.get("type") != "object" or not schema.pop("default", None):
         return schema
-    has_defaults = any("default" in child for child in schema.get("properties", {}).values())
-    return schema | {"default": {}} if has_defaults else schema
+    defaults = {name: child["default"] for name, child in schema.get("properties", {}).items() if "default" in child}
+    return schema | {"default": defaults} if defaults else schema
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
