@@ -8,12 +8,12 @@ import torch
 
 
 def runs_triton(tensor: torch.Tensor) -> bool:
-    """True on a GPU, and under Triton's interpreter (``TRITON_INTERPRET=1``), where the tests run kernels without one."""
+    """True on a GPU, and under Triton's interpreter (``TRITON_INTERPRET=1``), where tests run kernels without one."""
     return tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def launch_options(num_warps: int, *, pdl: bool = False) -> dict[str, int | bool]:
-    """Launch options; ``pdl`` starts the kernel while its predecessor drains (programmatic dependent launch, Hopper)."""
+    """``pdl`` starts the kernel while its predecessor drains (programmatic dependent launch, from Hopper on)."""
     options: dict[str, int | bool] = {"num_warps": num_warps, "PDL": pdl}
     if pdl:
         options["launch_pdl"] = True

@@ -20,8 +20,8 @@ class Rotary(NamedTuple):
 class PrefixState(NamedTuple):
     """Softmax states over the tokens that rows share, one state per split of those tokens.
 
-    out: fp32 [num_splits, num_rows, num_heads, head_dim], unnormalized; stats: fp32 [num_splits, num_rows, num_heads, 2],
-    the maximum score in log2 units and the sum of exponentials.
+    out: fp32 [num_splits, num_rows, num_heads, head_dim], unnormalized;
+    stats: fp32 [num_splits, num_rows, num_heads, 2], the maximum score in log2 units and the sum of exponentials.
     """
 
     out: torch.Tensor

@@ -18,16 +18,24 @@ def load_tile(
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     TILE: tl.constexpr,
+    MASKED: tl.constexpr,
 ):
-    """Keys and values [TILE, HEAD_DIM] of the cached tokens ``first .. end`` of one sequence, zero beyond ``end``."""
+    """Keys and values [TILE, HEAD_DIM] of a sequence's cached tokens from ``first``; MASKED: zero from ``end`` on."""
     token = first + tl.arange(0, TILE)
     dim = tl.arange(0, HEAD_DIM)
     mask = token < end
-    block = tl.load(table_ptr + token // BLOCK_SIZE, mask=mask, other=0).to(tl.int64)
+    if MASKED:
+        block = tl.load(table_ptr + token // BLOCK_SIZE, mask=mask, other=0).to(tl.int64)
+    else:
+        block = tl.load(table_ptr + token // BLOCK_SIZE).to(tl.int64)
     line = (block * NUM_KV_HEADS + kv_head) * BLOCK_SIZE + token % BLOCK_SIZE
     offset = line[:, None] * HEAD_DIM + dim[None, :]
-    key = tl.load(key_cache_ptr + offset, mask=mask[:, None], other=0.0)
-    value = tl.load(value_cache_ptr + offset, mask=mask[:, None], other=0.0)
+    if MASKED:
+        key = tl.load(key_cache_ptr + offset, mask=mask[:, None], other=0.0)
+        value = tl.load(value_cache_ptr + offset, mask=mask[:, None], other=0.0)
+    else:
+        key = tl.load(key_cache_ptr + offset)
+        value = tl.load(value_cache_ptr + offset)
     return key, value
 
 

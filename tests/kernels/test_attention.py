@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -39,7 +40,16 @@ QWEN = Heads(4, 2, 128)
 class Case:
     """One decode batch over random caches."""
 
-    def __init__(self, heads, lengths, device, dtype, block_size=16, num_splits=5, qk_norm=False):
+    def __init__(
+        self,
+        heads: Heads,
+        lengths: list[int],
+        device: torch.device,
+        dtype: torch.dtype,
+        block_size: int = 16,
+        num_splits: int = 5,
+        qk_norm: bool = False,
+    ) -> None:
         blocks_per_seq = max(lengths) // block_size + 1
         num_blocks = len(lengths) * blocks_per_seq + 3
         self.heads, self.num_rows = heads, len(lengths)
@@ -57,10 +67,10 @@ class Case:
             self.num_rows, heads.num_heads, heads.num_kv_heads, heads.head_dim, device, num_splits
         )
 
-    def args(self, caches):
+    def args(self, caches: list[torch.Tensor]) -> tuple[Any, ...]:
         return self.qkv, *caches, self.tables, self.lengths, self.plan, self.rotary, self.scale
 
-    def run(self, window=0, **options):
+    def run(self, window: int = 0, **options: Any) -> None:
         """Outputs and caches of the kernel, then of the reference, for the live rows."""
         advance_plan(self.plan, self.lengths, self.shared_lens, advance=False, window=window)
         expected_caches = [cache.clone() for cache in self.caches]
@@ -80,21 +90,25 @@ class Case:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", [SMOLLM, QWEN], ids=["group3", "group2"])
 @pytest.mark.parametrize("block_size", [8, 16, 32, 64])
-def test_decode_attention_equals_its_reference(device, dtype, heads, block_size):
+def test_decode_attention_equals_its_reference(
+    device: torch.device, dtype: torch.dtype, heads: Heads, block_size: int
+) -> None:
     Case(heads, [0, 1, 65, 200, 31], device, dtype, block_size).run()
 
 
 @pytest.mark.parametrize("config", [DecodeConfig(64, 0, 4), DecodeConfig(32, 3, 1), DecodeConfig(16, 2, 2)])
 @pytest.mark.parametrize("num_splits", [1, 3, 40])
-def test_every_split_of_the_work_gives_the_same_output(device, config, num_splits):
+def test_every_split_of_the_work_gives_the_same_output(
+    device: torch.device, config: DecodeConfig, num_splits: int
+) -> None:
     Case(QWEN, [333, 70], device, DTYPE, num_splits=num_splits, qk_norm=True).run(config=config)
 
 
-def test_a_single_sequence_is_split_and_combined(device):
+def test_a_single_sequence_is_split_and_combined(device: torch.device) -> None:
     Case(SMOLLM, [500], device, DTYPE, num_splits=16).run()
 
 
-def test_padding_rows_get_no_work_and_no_output(device):
+def test_padding_rows_get_no_work_and_no_output(device: torch.device) -> None:
     case = Case(QWEN, [40, 7, 90], device, DTYPE)
     case.lengths[1] = -1
     case.run()
@@ -103,11 +117,11 @@ def test_padding_rows_get_no_work_and_no_output(device):
 
 
 @pytest.mark.parametrize("window", [1, 33, 128])
-def test_a_sliding_window_hides_older_tokens(device, window):
+def test_a_sliding_window_hides_older_tokens(device: torch.device, window: int) -> None:
     Case(QWEN, [0, 20, 150], device, DTYPE).run(window=window)
 
 
-def test_advancing_grows_live_lengths_only_and_covers_every_token_once(device):
+def test_advancing_grows_live_lengths_only_and_covers_every_token_once(device: torch.device) -> None:
     case = Case(QWEN, [100, 3, 257], device, DTYPE)
     case.lengths[1] = -1
     advance_plan(case.plan, case.lengths, case.shared_lens, advance=True)
@@ -123,7 +137,9 @@ def test_advancing_grows_live_lengths_only_and_covers_every_token_once(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", [SMOLLM, QWEN], ids=["group3", "group2"])
 @pytest.mark.parametrize("num_splits", [1, 3, 4])
-def test_a_shared_prefix_read_once_gives_the_same_attention(device, dtype, heads, num_splits):
+def test_a_shared_prefix_read_once_gives_the_same_attention(
+    device: torch.device, dtype: torch.dtype, heads: Heads, num_splits: int
+) -> None:
     """Two groups of different prefixes and one row of its own."""
     case = Case(heads, [170, 200, 161, 90, 130, 77], device, dtype, qk_norm=heads is QWEN)
     case.tables[[1, 2], :10] = case.tables[0, :10]
@@ -147,19 +163,27 @@ def test_a_shared_prefix_read_once_gives_the_same_attention(device, dtype, heads
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", [SMOLLM, QWEN], ids=["group3", "group2"])
 @pytest.mark.parametrize("block_size", [8, 16, 32, 64])
-@pytest.mark.parametrize(
-    ("contexts", "query_lens"), [([0, 64, 5], [70, 3, 17]), ([77, 0], [1, 129])]
-)
-def test_prefill_attention_equals_its_reference(device, dtype, heads, block_size, contexts, query_lens):
+@pytest.mark.parametrize(("contexts", "query_lens"), [([0, 64, 5], [70, 3, 17]), ([77, 0], [1, 129])])
+def test_prefill_attention_equals_its_reference(
+    device: torch.device, dtype: torch.dtype, heads: Heads, block_size: int, contexts: list[int], query_lens: list[int]
+) -> None:
     check_prefill(device, dtype, heads, block_size, contexts, query_lens)
 
 
 @pytest.mark.parametrize("window", [1, 50, 500])
-def test_prefill_attention_keeps_to_its_sliding_window(device, window):
+def test_prefill_attention_keeps_to_its_sliding_window(device: torch.device, window: int) -> None:
     check_prefill(device, DTYPE, QWEN, 16, [0, 100], [150, 40], window=window)
 
 
-def check_prefill(device, dtype, heads, block_size, contexts, query_lens, window=0):
+def check_prefill(
+    device: torch.device,
+    dtype: torch.dtype,
+    heads: Heads,
+    block_size: int,
+    contexts: list[int],
+    query_lens: list[int],
+    window: int = 0,
+) -> None:
     longest = max(c + q for c, q in zip(contexts, query_lens, strict=True))
     blocks_per_seq = -(-longest // block_size)
     num_blocks = len(contexts) * blocks_per_seq + 2

@@ -14,8 +14,12 @@ from tests.kernels.support import DTYPES, assert_close, block_tables, poisoned, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("num_tokens", "hidden_size", "num_addends"), [(1, 64, 0), (3, 576, 1), (5, 1000, 3), (2, 4096, 2)])
-def test_norm_adds_the_addends_into_the_residual(device, dtype, num_tokens, hidden_size, num_addends):
+@pytest.mark.parametrize(
+    ("num_tokens", "hidden_size", "num_addends"), [(1, 64, 0), (3, 576, 1), (5, 1000, 3), (2, 4096, 2)]
+)
+def test_norm_adds_the_addends_into_the_residual(
+    device: torch.device, dtype: torch.dtype, num_tokens: int, hidden_size: int, num_addends: int
+) -> None:
     hidden = randn(num_tokens, hidden_size, dtype=dtype, device=device)
     addends = torch.randn(num_addends, num_tokens, hidden_size, device=device) if num_addends else None
     weight = randn(hidden_size, dtype=dtype, device=device)
@@ -30,7 +34,9 @@ def test_norm_adds_the_addends_into_the_residual(device, dtype, num_tokens, hidd
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("num_tokens", "size"), [(1, 1), (3, 1000), (2, 1536), (1, 14336)])
-def test_silu_mul_pairs_interleaved_columns(device, dtype, num_tokens, size):
+def test_silu_mul_pairs_interleaved_columns(
+    device: torch.device, dtype: torch.dtype, num_tokens: int, size: int
+) -> None:
     gate_up = randn(num_tokens, 2 * size, dtype=dtype, device=device)
     out = poisoned(num_tokens, size, like=gate_up)
     assert_close(silu_mul(gate_up, out), silu_mul_reference(gate_up, torch.empty_like(out)))
@@ -38,10 +44,18 @@ def test_silu_mul_pairs_interleaved_columns(device, dtype, num_tokens, size):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("qk_norm", [False, True])
-@pytest.mark.parametrize(("num_heads", "num_kv_heads", "head_dim", "block_size"), [(9, 3, 64, 16), (4, 4, 32, 8), (8, 2, 128, 32)])
+@pytest.mark.parametrize(
+    ("num_heads", "num_kv_heads", "head_dim", "block_size"), [(9, 3, 64, 16), (4, 4, 32, 8), (8, 2, 128, 32)]
+)
 def test_rotary_rotates_queries_in_place_and_writes_kv_to_its_slots(
-    device, dtype, qk_norm, num_heads, num_kv_heads, head_dim, block_size
-):
+    device: torch.device,
+    dtype: torch.dtype,
+    qk_norm: bool,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    block_size: int,
+) -> None:
     num_tokens, num_blocks = 7, 6
     qkv = randn(num_tokens, (num_heads + 2 * num_kv_heads) * head_dim, dtype=dtype, device=device)
     positions = torch.randint(0, 100, (num_tokens,), device=device).int()
@@ -63,7 +77,7 @@ def test_rotary_rotates_queries_in_place_and_writes_kv_to_its_slots(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_embedding_gives_zero_to_padding(device, dtype):
+def test_embedding_gives_zero_to_padding(device: torch.device, dtype: torch.dtype) -> None:
     table = randn(50, 72, dtype=dtype, device=device)
     tokens = torch.tensor([49, -1, 0, 7], device=device).int()
     out = poisoned(4, 72, like=table)
@@ -71,7 +85,7 @@ def test_embedding_gives_zero_to_padding(device, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_copied_blocks_are_bitwise_equal_and_others_untouched(device, dtype):
+def test_copied_blocks_are_bitwise_equal_and_others_untouched(device: torch.device, dtype: torch.dtype) -> None:
     cache = randn(9, 3, 8, 48, dtype=dtype, device=device)
     pairs = block_tables(2, 3, 9, device)
     expected = cache.clone()

@@ -17,15 +17,19 @@ from tests.kernels.support import DTYPES, NATIVE, randn
 
 
 def sampling_tensors(device, num_rows, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0) -> SamplingTensors:
-    def full(value, dtype=torch.float32):
+    def full(value: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.full((num_rows,), value, dtype=dtype, device=device)
 
     return SamplingTensors(
-        full(temperature), full(top_k, torch.int32), full(top_p), full(min_p), torch.arange(num_rows, device=device).int()
+        full(temperature),
+        full(top_k, torch.int32),
+        full(top_p),
+        full(min_p),
+        torch.arange(num_rows, device=device).int(),
     )
 
 
-def draw(logits, params, position=0):
+def draw(logits: torch.Tensor, params: SamplingTensors, position: int = 0) -> torch.Tensor:
     num_rows = logits.shape[0]
     out = torch.full((num_rows,), -7, dtype=torch.int32, device=logits.device)
     positions = torch.full_like(out, position)
@@ -34,7 +38,7 @@ def draw(logits, params, position=0):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("num_rows", "vocab_size"), [(1, 17), (3, 5000), (9, 1003)])
-def test_greedy_is_the_first_argmax(device, dtype, num_rows, vocab_size):
+def test_greedy_is_the_first_argmax(device: torch.device, dtype: torch.dtype, num_rows: int, vocab_size: int) -> None:
     logits = randn(num_rows, vocab_size, dtype=dtype, device=device)
     logits[0, [3, 11]] = logits.max() + 1
     out = torch.full((num_rows,), -7, dtype=torch.int32, device=device)
@@ -44,7 +48,7 @@ def test_greedy_is_the_first_argmax(device, dtype, num_rows, vocab_size):
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-def test_a_row_that_is_not_finite_gives_no_token(device, value):
+def test_a_row_that_is_not_finite_gives_no_token(device: torch.device, value: float) -> None:
     logits = torch.randn(2, 40, device=device)
     logits[1, 17] = value
     out = torch.full((2,), -7, dtype=torch.int32, device=device)
@@ -66,7 +70,9 @@ def test_a_row_that_is_not_finite_gives_no_token(device, value):
     ],
     ids=str,
 )
-def test_thresholds_keep_exactly_the_tokens_of_the_reference(device, dtype, limits):
+def test_thresholds_keep_exactly_the_tokens_of_the_reference(
+    device: torch.device, dtype: torch.dtype, limits: dict[str, float]
+) -> None:
     logits = randn(4, 777, dtype=dtype, device=device) * 3
     params = sampling_tensors(device, 4, **limits)
     workspace = SamplingWorkspace.allocate(4, 777, device)
@@ -79,14 +85,14 @@ def test_thresholds_keep_exactly_the_tokens_of_the_reference(device, dtype, limi
         assert expected[out[row]]
 
 
-def test_temperature_zero_is_greedy_beside_sampled_rows(device):
+def test_temperature_zero_is_greedy_beside_sampled_rows(device: torch.device) -> None:
     logits = torch.randn(3, 300, device=device)
     params = sampling_tensors(device, 3)
     params.temperature[1] = 0
     assert draw(logits, params)[1] == logits[1].argmax()
 
 
-def test_a_draw_depends_on_its_seed_and_position_but_not_on_its_row(device):
+def test_a_draw_depends_on_its_seed_and_position_but_not_on_its_row(device: torch.device) -> None:
     logits = torch.zeros(1, 1000, device=device)
     alone = sampling_tensors(device, 1)
     batch = sampling_tensors(device, 3)
@@ -96,7 +102,7 @@ def test_a_draw_depends_on_its_seed_and_position_but_not_on_its_row(device):
     assert len({token for row in tokens for token in row}) > 6
 
 
-def test_frequencies_follow_the_softmax(device):
+def test_frequencies_follow_the_softmax(device: torch.device) -> None:
     num_rows = 4000 if NATIVE else 300
     logits = torch.tensor([0.0, 1.0, 2.0, -1.0], device=device)
     tokens = draw(logits.expand(num_rows, -1).contiguous(), sampling_tensors(device, num_rows, temperature=0.8))

@@ -58,8 +58,10 @@ def advance_plan_kernel(
 def combine_items(
     partial_out_ptr,
     partial_stats_ptr,
+    out_ptr,
     first_item,
     num_items,
+    row,
     kv_head,
     NUM_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -67,8 +69,10 @@ def combine_items(
     PADDED_GROUP: tl.constexpr,
     ITEMS: tl.constexpr,
 ):
-    """Merge the softmax states that a row's items left for one KV head, ITEMS at a time; other programs wrote them,
-    so they are read past L1."""
+    """Merge the softmax states that a row's items left for one KV head, ITEMS at a time, and store the row's output.
+
+    Other programs wrote the states, so they are read past L1.
+    """
     member = tl.arange(0, PADDED_GROUP)
     dim = tl.arange(0, HEAD_DIM)
     peak = tl.zeros([PADDED_GROUP], tl.float32) + float("-inf")
@@ -93,7 +97,10 @@ def combine_items(
         acc = acc * decay[:, None] + tl.sum(item_acc * item_weight[:, :, None], 0)
         peak = new_peak
     # Heads of padding have a total of zero.
-    return acc / tl.maximum(total, 1e-30)[:, None]
+    y = acc / tl.maximum(total, 1e-30)[:, None]
+    line = row.to(tl.int64) * NUM_HEADS + kv_head * GROUP + member
+    out_mask = (member < GROUP)[:, None]
+    tl.store(out_ptr + line[:, None] * HEAD_DIM + dim[None, :], y.to(out_ptr.dtype.element_ty), mask=out_mask)
 
 
 @triton.jit
@@ -159,7 +166,17 @@ def decode_attention_kernel(
     cos, sin = load_rotation(cos_ptr, sin_ptr, position, dim, HEAD_DIM)
     if STAGES == 0:
         key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, first, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE
+            key_cache_ptr,
+            value_cache_ptr,
+            table_ptr,
+            first,
+            end,
+            kv_head,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_SIZE,
+            TILE,
+            True,
         )
     if PDL:
         gdc_wait()
@@ -210,6 +227,7 @@ def decode_attention_kernel(
                 HEAD_DIM,
                 BLOCK_SIZE,
                 TILE,
+                True,
             )
             peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
             key = next_key
@@ -217,7 +235,17 @@ def decode_attention_kernel(
     else:
         for at in tl.range(first, end, TILE, num_stages=STAGES):
             key, value = load_tile(
-                key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE
+                key_cache_ptr,
+                value_cache_ptr,
+                table_ptr,
+                at,
+                end,
+                kv_head,
+                NUM_KV_HEADS,
+                HEAD_DIM,
+                BLOCK_SIZE,
+                TILE,
+                True,
             )
             peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
 
@@ -234,22 +262,17 @@ def decode_attention_kernel(
         arrival_ptr = arrivals_ptr + row * NUM_KV_HEADS + kv_head
         if tl.atomic_add(arrival_ptr, 1, sem="acq_rel", scope="gpu") == num_items - 1:
             tl.store(arrival_ptr, 0)
-            y = combine_items(
+            combine_items(
                 partial_out_ptr,
                 partial_stats_ptr,
+                out_ptr,
                 first_item,
                 num_items,
+                row,
                 kv_head,
                 NUM_HEADS,
                 HEAD_DIM,
                 GROUP,
                 COMBINED_GROUP,
                 8,
-            )
-            member = tl.arange(0, COMBINED_GROUP)
-            out_line = row.to(tl.int64) * NUM_HEADS + kv_head * GROUP + member
-            tl.store(
-                out_ptr + out_line[:, None] * HEAD_DIM + dim[None, :],
-                y.to(out_ptr.dtype.element_ty),
-                mask=(member < GROUP)[:, None],
             )

@@ -60,12 +60,22 @@ def prefill_attention_kernel(
     acc = tl.zeros([QUERIES, HEAD_DIM], tl.float32)
     for at in tl.range(begin, full, TILE, num_stages=STAGES):
         key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, at, full, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE
+            key_cache_ptr,
+            value_cache_ptr,
+            table_ptr,
+            at,
+            full,
+            kv_head,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_SIZE,
+            TILE,
+            False,
         )
         peak, total, acc = attend(query, key, value, mask[:, None], peak, total, acc, False)
     for at in tl.range(full, end, TILE):
         key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE
+            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE, True
         )
         age = position[:, None] - (at + tl.arange(0, TILE))[None, :]
         visible = age >= 0

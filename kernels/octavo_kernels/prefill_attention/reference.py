@@ -25,7 +25,7 @@ def prefill_attention_reference(
         length = context + rows.stop - rows.start
         keys = gather_cache(key_cache, block_tables[seq], length)
         values = gather_cache(value_cache, block_tables[seq], length)
-        grouped = query[rows].unflatten(1, (num_kv_heads, -1)).permute(1, 2, 0, 3)
+        grouped = query[rows].view(length - context, num_kv_heads, -1, head_dim).permute(1, 2, 0, 3)
         scores = grouped @ keys[:, None].transpose(2, 3) * scale
         age = torch.arange(context, length, device=qkv.device)[:, None] - torch.arange(length, device=qkv.device)
         visible = (age >= 0) & (age < (window or length))

@@ -57,7 +57,9 @@ def prefix_attention_kernel(
     angle = position[:, None] * (HEAD_DIM // 2) + (dim % (HEAD_DIM // 2))[None, :]
     cos = tl.load(cos_ptr + angle)
     sin = tl.load(sin_ptr + angle) * tl.where(dim < HEAD_DIM // 2, -1.0, 1.0)[None, :]
-    head_ptr = qkv_ptr + row[:, None].to(tl.int64) * ((NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM) + head[:, None] * HEAD_DIM
+    head_ptr = (
+        qkv_ptr + row[:, None].to(tl.int64) * ((NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM) + head[:, None] * HEAD_DIM
+    )
     query = tl.load(head_ptr + dim[None, :], mask=mask[:, None], other=0.0).to(tl.float32)
     swapped = tl.load(head_ptr + partner[None, :], mask=mask[:, None], other=0.0).to(tl.float32)
     if QK_NORM:
@@ -77,7 +79,7 @@ def prefix_attention_kernel(
     token = tl.arange(0, TILE)
     for at in tl.range(first, end, TILE, num_stages=STAGES):
         key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE
+            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE, True
         )
         peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+
 import torch
 
 from octavo_kernels.paged_kv import PrefixState, Rotary, gather_cache

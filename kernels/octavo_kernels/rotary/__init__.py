@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from octavo_kernels.launch import launch_options, next_power_of_two, require_power_of_two, runs_triton
+from octavo_kernels.launch import next_power_of_two, require_power_of_two, runs_triton
 from octavo_kernels.rotary.reference import rotary_kv_write_reference, rotary_table
 
 __all__ = ["rotary_kv_write", "rotary_kv_write_reference", "rotary_table"]
@@ -26,7 +26,8 @@ def rotary_kv_write(
 
     qkv: [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]; positions: int32 [num_tokens];
     slot_mapping: int32 [num_tokens], block * block_size + offset, negative for a token without a slot;
-    cos, sin: fp32 [max_position, head_dim / 2]; key_cache, value_cache: [num_blocks, num_kv_heads, block_size, head_dim];
+    cos, sin: fp32 [max_position, head_dim / 2];
+    key_cache, value_cache: [num_blocks, num_kv_heads, block_size, head_dim];
     query_norm, key_norm: [head_dim] or None, the weights of an RMSNorm over each head before the rotation (Qwen3).
     """
     if not runs_triton(qkv):

@@ -68,8 +68,9 @@ def sample(
 ) -> torch.Tensor:
     """Draw one token per row from the softmax of ``logits / temperature``, restricted to top-k, then top-p, then min-p.
 
-    Rows with temperature 0 are greedy; a row with logits that are not finite gets -1. The draw is the Gumbel-max trick with Philox noise of (seed, position, token), so
-    it depends on neither the batch nor the step. Ties at a limit are kept. positions: int32 [num_rows]. GPU only.
+    Rows with temperature 0 are greedy; a row with logits that are not finite gets -1. The draw is the Gumbel-max trick
+    with Philox noise of (seed, position, token), so it depends on neither the batch nor the step. Ties at a limit are
+    kept. positions: int32 [num_rows]. GPU only.
     """
     if not runs_triton(logits):
         raise ValueError("sample() runs on a GPU; on a CPU draw with torch.multinomial over keep_mask_reference()")

@@ -29,20 +29,15 @@ def measure(logits_ptr, peak, inv_temperature, floor, cut, vocab_size, BLOCK: tl
 
 
 @triton.jit
-def highest_cut(
-    logits_ptr, peak, inv_temperature, floor, goal, vocab_size, BY_MASS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """The highest logit value with at least ``goal`` tokens (or mass) at or above it: 16-way search over float order."""
+def highest_cut(logits_ptr, peak, inv_temperature, floor, goal, vocab_size, BY_MASS: tl.constexpr, BLOCK: tl.constexpr):
+    """The highest logit with at least ``goal`` tokens (or mass) at or above it: 16-way search in float order."""
     low = tl.full([], -2147483648, tl.int64)
     step = tl.full([], 268435456, tl.int64)
     way = tl.arange(0, 16).to(tl.int64)
     for _ in range(8):
         cut = value_of_key((low + way * step).to(tl.int32))
         count, mass = measure(logits_ptr, peak, inv_temperature, floor, cut, vocab_size, BLOCK)
-        if BY_MASS:
-            reached = mass >= goal
-        else:
-            reached = count >= goal
+        reached = mass >= goal if BY_MASS else count >= goal
         # The first way always reaches the goal; NaN cuts beyond the infinities count nothing.
         low += tl.max(tl.where(reached, way, 0), 0) * step
         step = step // 16
@@ -85,7 +80,9 @@ def thresholds_kernel(
             threshold = highest_cut(row_ptr, peak, inv_temperature, LOWEST, top_k, vocab_size, False, BLOCK)
         if top_p < 1.0:
             floor = tl.maximum(threshold, LOWEST)
-            _, mass = measure(row_ptr, peak, inv_temperature, floor, tl.zeros([16], tl.float32) + floor, vocab_size, BLOCK)
+            _, mass = measure(
+                row_ptr, peak, inv_temperature, floor, tl.zeros([16], tl.float32) + floor, vocab_size, BLOCK
+            )
             goal = top_p * tl.max(mass, 0)
             threshold = tl.maximum(
                 threshold, highest_cut(row_ptr, peak, inv_temperature, floor, goal, vocab_size, True, BLOCK)
@@ -133,10 +130,9 @@ def best_of_slice_kernel(
         is_broken = tl.where(tl.abs(x) < float("inf"), is_broken, 1)
         x = tl.where(token < end, x, LOWEST)
         if SAMPLE:
-            if temperature > 0:
-                uniform = tl.maximum(tl.rand(seed, token), 1e-10)
-                perturbed = x - temperature * tl.log(-tl.log(uniform))
-                x = tl.where((x >= threshold) & (token < end), perturbed, LOWEST)
+            uniform = tl.maximum(tl.rand(seed, token), 1e-10)
+            perturbed = tl.where(temperature > 0, x - temperature * tl.log(-tl.log(uniform)), x)
+            x = tl.where((x >= threshold) & (token < end), perturbed, LOWEST)
         is_better = x > best
         best = tl.where(is_better, x, best)
         best_token = tl.where(is_better, token, best_token)

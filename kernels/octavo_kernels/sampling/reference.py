@@ -10,7 +10,7 @@ def greedy_reference(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 def keep_mask_reference(
     logits: torch.Tensor, temperature: float, top_k: int, top_p: float, min_p: float
 ) -> torch.Tensor:
-    """Which tokens of one row [vocab_size] may be drawn: top-k, then top-p of what is left, then min-p; ties are kept."""
+    """Which tokens of one row [vocab_size] may be drawn: top-k, top-p of what is left, then min-p. Ties are kept."""
     scaled = logits.float() / temperature
     keep = torch.ones_like(scaled, dtype=torch.bool)
     if 0 < top_k < scaled.numel():

@@ -15,7 +15,7 @@ _BLOCK = 1024
 def silu_mul(gate_up: torch.Tensor, out: torch.Tensor, *, pdl: bool = False) -> torch.Tensor:
     """``out[:, i] = silu(gate_up[:, 2i]) * gate_up[:, 2i + 1]``.
 
-    gate_up: [num_tokens, 2 * intermediate_size] with gate and up columns interleaved; out: [num_tokens, intermediate_size].
+    gate_up: [num_tokens, 2 * intermediate_size], gate and up columns interleaved; out: [num_tokens, intermediate_size].
     """
     if not runs_triton(gate_up):
         return silu_mul_reference(gate_up, out)
