@@ -1,12 +1,13 @@
 """What the operator scales on is what the engine exports."""
 
-from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from octavo_engine.messages import EngineReady, EngineStats, TokenEvent
-from octavo_engine.sampling_params import SamplingParams
+from octavo_engine.messages import EngineReady, EngineStats
+from octavo_engine.server.interfaces import Engine
 from octavo_engine.server.metrics import Metrics
 from octavo_operator.autoscaler.exposition import NAMES, parse_metrics
 from octavo_operator.autoscaler.freshness import find_impossible
@@ -36,26 +37,10 @@ BUSY = EngineStats(
 )
 
 
-class StillEngine:
-    """Shows one set of figures for ever."""
-
-    is_alive = True
-    seconds_since_progress = 0.0
-
-    def __init__(self, stats: EngineStats) -> None:
-        self.stats = stats
-        self.ready = READY
-
-    async def generate(self, prompt_token_ids: list[int], params: SamplingParams) -> AsyncIterator[TokenEvent]:
-        raise NotImplementedError
-        yield
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-
 def exported(stats: EngineStats, model: str = "m", with_alias: bool = False) -> str:
-    return Metrics(StillEngine(stats), model, "vllm" if with_alias else None).render().decode()
+    """The answer of /metrics; of an engine it takes no more than its figures."""
+    engine = cast(Engine, SimpleNamespace(stats=stats, ready=READY))
+    return Metrics(engine, model, "vllm" if with_alias else None).render().decode()
 
 
 @pytest.mark.parametrize("with_alias", [False, True])
