@@ -1,8 +1,8 @@
 """The engine's configuration: one typed model is the source of flags, environment variables and YAML file."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DType = Literal["auto", "half", "float16", "bfloat16", "float32"]
 
@@ -18,6 +18,18 @@ class SchedulerConfig(BaseModel):
     prefill_chunk_size: int | None = Field(None, ge=1, description="most prompt tokens of one request in one step")
     max_num_waiting: int = Field(1024, ge=0, description="requests that may wait; beyond it a request gets 429")
     max_waiting_tokens: int = Field(4_000_000, ge=1, description="prompt tokens that may wait; beyond it 429")
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise ValueError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) must be at least max_num_seqs"
+                f" ({self.max_num_seqs}), for every running sequence takes one token of a step; raise it or lower"
+                " max_num_seqs"
+            )
+        if self.prefill_chunk_size and not self.enable_chunked_prefill:
+            raise ValueError("prefill_chunk_size needs enable_chunked_prefill; enable it or leave the size unset")
+        return self
 
 
 class EngineConfig(SchedulerConfig):

@@ -30,7 +30,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
 ToEngine = AddRequest | AbortRequests | Shutdown
 
 
-class TokenEvent(msgspec.Struct, frozen=True):
+class TokenEvent(msgspec.Struct, frozen=True, gc=False):
     """New tokens of one request. `finish_reason` is set on its last event; `stop_token_id` when a stop token ended it,
     which then is the last of `token_ids`. Nothing follows an abort: whoever asked for it has stopped listening.
     """

@@ -1,7 +1,6 @@
 """Finds KV blocks by what they hold: a hash chain over full blocks of tokens."""
 
 import hashlib
-from array import array
 
 from octavo_engine.core.block_pool import BlockPool
 from octavo_engine.core.request import Request
@@ -32,7 +31,8 @@ class PrefixCache:
         if not self._is_enabled:
             return []
         block_ids = []
-        for block_hash in self._hashes(request, (len(request.token_ids) - 1) // self._block_size):
+        num_full = (len(request.token_ids) - 1) // self._block_size
+        for block_hash in self._hashes(request, num_full)[:num_full]:
             block_id = self._block_by_hash.get(block_hash)
             if block_id is None:
                 break
@@ -69,9 +69,9 @@ class PrefixCache:
         del self._block_by_hash[self._hash_by_block.pop(block_id)]
 
     def _hashes(self, request: Request, count: int) -> list[bytes]:
-        """The first `count` hashes of the chain; computed once per block of a request."""
+        """At least the first `count` hashes of the chain; computed once per block of a request."""
         hashes, size = request.block_hashes, self._block_size
         for i in range(len(hashes), count):
-            tokens = array("q", request.token_ids[i * size : (i + 1) * size]).tobytes()
+            tokens = request.token_ids[i * size : (i + 1) * size].tobytes()
             hashes.append(hashlib.blake2b(tokens, key=hashes[-1] if hashes else b"", digest_size=16).digest())
-        return hashes[:count]
+        return hashes

@@ -1,5 +1,6 @@
 """One sequence on its way through the engine."""
 
+from array import array
 from collections.abc import Iterable
 from enum import Enum, auto
 
@@ -16,7 +17,7 @@ class Request:
     """Tokens, progress and KV blocks of one sequence. Only the scheduler changes it.
 
     `num_computed_tokens` runs ahead of the device: it advances when a step is scheduled. `num_pending_tokens` were
-    sampled (or will be) by steps in flight and are not in `token_ids` yet.
+    sampled (or will be) by steps in flight and are not in `token_ids` yet, an array that the garbage collector skips.
     """
 
     __slots__ = (
@@ -43,7 +44,7 @@ class Request:
         params = message.params
         self.request_id = message.request_id
         self.params = params
-        self.token_ids = list(message.prompt_token_ids)
+        self.token_ids = array("i", message.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
         self.max_num_tokens = self.num_prompt_tokens + params.max_tokens
         self.stop_token_ids = frozenset(params.stop_token_ids) | frozenset(() if params.ignore_eos else eos_token_ids)
@@ -76,3 +77,8 @@ class Request:
         if token_id in self.stop_token_ids:
             return "stop"
         return "length" if len(self.token_ids) >= self.max_num_tokens else None
+
+
+def rank_of(request: Request) -> tuple[int, int]:
+    """Sort key: (priority, arrival), the most urgent first."""
+    return request.rank
