@@ -123,9 +123,9 @@ def test_growth_is_limited_by_percent_or_pods_whichever_is_more() -> None:
     for _ in range(8):
         decision = service.look(engine(used=1000, prompt_tokens=50_000))
         numbers.append(decision.desired)
-    assert numbers == [5, 5, 5, 5, 10, 10, 10, 10]
+    assert numbers == [5, 5, 5, 10, 10, 10, 20, 20]
     assert "ScaleUpPolicy" in decision.limited_by
-    assert "at most 10 are allowed 15 s after 5" in decision.reason
+    assert "at most 20 are allowed 15 s after 10" in decision.reason
 
 
 def test_shrinking_is_limited_by_pods_per_period() -> None:
@@ -133,7 +133,7 @@ def test_shrinking_is_limited_by_pods_per_period() -> None:
     service = Service(spec, replicas=5)
     service.look_for(30, *[IDLE] * 5)
     numbers = [service.look(*[IDLE] * 5).desired for _ in range(11)]
-    assert numbers == [4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 2]
+    assert numbers == [4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2]
 
 
 def test_a_fresh_state_is_what_a_new_operator_starts_from() -> None:
