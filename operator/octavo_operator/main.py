@@ -12,6 +12,7 @@ import kopf
 
 from octavo_operator import labels
 from octavo_operator.api.base import GROUP, PLURAL, VERSION
+from octavo_operator.engines import Resolver, pod_address
 from octavo_operator.errors import LeaseLost
 from octavo_operator.kinds import DEPLOYMENT, DISRUPTION_BUDGET, INFERENCE_SERVICE, POD, SERVICE, WATCHED
 from octavo_operator.kube import Kube
@@ -95,14 +96,10 @@ async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...], stop:
     )
 
 
-async def operate(settings: Settings, stop: asyncio.Event) -> None:
+async def operate(settings: Settings, kube: Kube, stop: asyncio.Event, resolve: Resolver = pod_address) -> None:
     """Run the operator until told to stop. Raises `LeaseLost` when another replica may be leading."""
-    kube = await Kube.connect()
-    try:
-        async with Runtime(settings, kube) as runtime:
-            await _first(stop.wait(), _run(runtime, kube, settings, stop))
-    finally:
-        await kube.close()
+    async with Runtime(settings, kube, resolve) as runtime:
+        await _first(stop.wait(), _run(runtime, kube, settings, stop))
 
 
 async def _run(runtime: Runtime, kube: Kube, settings: Settings, stop: asyncio.Event) -> None:
@@ -132,11 +129,14 @@ async def _main(settings: Settings) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     code = 0
+    kube = await Kube.connect()
     try:
-        await operate(settings, stop)
+        await operate(settings, kube, stop)
     except* LeaseLost as lost:
         logger.error("Exiting, for another replica may lead: %s", lost.exceptions[0])
         code = 1
+    finally:
+        await kube.close()
     return code
 
 

@@ -122,4 +122,4 @@ def _without_figures(status: Status) -> dict[str, Any]:
 
 def to_wire(status: Status) -> dict[str, Any]:
     """Return the status as the API server stores it."""
-    return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return status.model_dump(mode="json", by_alias=True, exclude_defaults=True)

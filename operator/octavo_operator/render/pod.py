@@ -86,7 +86,7 @@ def _container(service: InferenceService, settings: Settings) -> Object:
         "volumeMounts": _mounts(spec),
         "startupProbe": _probe("/health/ready", STARTUP_PERIOD_SECONDS, STARTUP_SECONDS // STARTUP_PERIOD_SECONDS),
         "livenessProbe": _probe("/health/live", period=10, failures=3),
-        "readinessProbe": _probe("/health/ready", period=2, failures=2),
+        "readinessProbe": _probe("/health/ready", period=2, failures=3),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
