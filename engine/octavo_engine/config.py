@@ -40,7 +40,11 @@ class EngineConfig(SchedulerConfig):
     tokenizer: str | None = Field(None, description="directory with tokenizer.json; the model's own when unset")
     revision: str | None = Field(None, description="commit, tag or branch of a model from the hub")
     dtype: DType = Field("auto", description="weights and activations; auto takes the checkpoint's")
+    load_format: Literal["auto", "safetensors", "dummy"] = Field(
+        "auto", description="dummy makes random weights of the model's shape, for benchmarks"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes CUDA when there is a GPU")
+    num_threads: int | None = Field(None, ge=1, description="CPU threads; from the CPU quota when unset")
     block_size: Literal[8, 16, 32, 64] = Field(16, description="tokens in one KV block")
     gpu_memory_utilization: float = Field(0.90, gt=0, lt=1, description="share of GPU memory that the engine may use")
     kv_cache_memory_gib: float | None = Field(

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from octavo_engine.attention.interface import BatchLayout, IntArray
+from octavo_engine.models.config import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +38,24 @@ class TorchAttention:
 
     name = "torch"
 
-    def __init__(
-        self,
-        num_layers: int,
-        num_blocks: int,
-        block_size: int,
-        num_heads: int,
-        num_kv_heads: int,
-        head_dim: int,
-        dtype: torch.dtype,
-    ) -> None:
-        shape = (num_blocks, block_size, num_kv_heads, head_dim)
-        self._keys = [torch.zeros(shape, dtype=dtype) for _ in range(num_layers)]
-        self._values = [torch.zeros(shape, dtype=dtype) for _ in range(num_layers)]
+    def __init__(self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype) -> None:
+        shape = (num_blocks, block_size, config.num_kv_heads, config.head_dim)
+        self._keys = [torch.zeros(shape, dtype=dtype) for _ in range(config.num_layers)]
+        self._values = [torch.zeros(shape, dtype=dtype) for _ in range(config.num_layers)]
         self._block_size = block_size
-        self._num_kv_heads = num_kv_heads
-        self._num_heads_per_kv = num_heads // num_kv_heads
-        self._head_dim = head_dim
+        self._num_kv_heads = config.num_kv_heads
+        self._num_heads_per_kv = config.num_heads // config.num_kv_heads
+        self._head_dim = config.head_dim
         self._dtype = dtype
 
     def plan(self, layout: BatchLayout) -> TorchPlan:
         return TorchPlan(torch.from_numpy(layout.slots), list(self._groups(layout)))
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, plan: TorchPlan) -> Tensor:
+        """Values that are not finite are stored as finite ones: a masked position must not spoil another sequence."""
         keys, values = self._keys[layer], self._values[layer]
-        keys.flatten(0, 1).index_copy_(0, plan.slots, key)
-        values.flatten(0, 1).index_copy_(0, plan.slots, value)
+        keys.flatten(0, 1).index_copy_(0, plan.slots, key.nan_to_num())
+        values.flatten(0, 1).index_copy_(0, plan.slots, value.nan_to_num())
         if len(plan.groups) == 1:
             return self._attend_group(plan.groups[0], query, keys, values)
         output = torch.empty_like(query, memory_format=torch.contiguous_format)

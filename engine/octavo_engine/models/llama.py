@@ -70,7 +70,7 @@ class Llama:
         self._normalize_heads(layer, query_key)
         query_key = self._ops.rotate(query_key, positions, self._rotary)
         query, key = query_key[:, : config.num_heads], query_key[:, config.num_heads :]
-        return layer.output(attention.attend(index, query, key, value, plan).view(num_tokens, config.query_size))
+        return layer.output(attention.attend(index, query, key, value, plan).reshape(num_tokens, config.query_size))
 
     def _normalize_heads(self, layer: Layer, query_key: Tensor) -> None:
         if layer.query_norm is None or layer.key_norm is None:
