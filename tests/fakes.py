@@ -9,11 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+import tokenizers
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+
 from octavo_engine.config import EngineConfig
 from octavo_engine.core.batch import Batch, ModelRunner, NewRow, StepResult
 from octavo_engine.errors import ModelError
 from octavo_engine.messages import EngineReady
 from octavo_engine.sampling_params import SamplingParams
+from octavo_engine.tokenizer import Tokenizer
+from octavo_engine.tokenizer.chat_template import ChatTemplate
 
 VOCAB_SIZE = 1000
 SLOT_BYTES = 8
@@ -240,3 +247,18 @@ def load_fake_runner(config: EngineConfig) -> tuple[ModelRunner, EngineReady]:
         attention_backend="fake",
     )
     return runner, ready
+
+
+BYTE_CHAT_TEMPLATE = (
+    "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+
+
+def byte_tokenizer() -> Tokenizer:
+    """A token for each byte, numbered in the order of `ByteLevel.alphabet()`, and a simple chat template."""
+    vocabulary = {character: token_id for token_id, character in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = tokenizers.Tokenizer(BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    return Tokenizer(tokenizer.to_str(), ChatTemplate(BYTE_CHAT_TEMPLATE, {}))

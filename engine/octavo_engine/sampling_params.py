@@ -1,5 +1,7 @@
 """How one request wants its tokens chosen."""
 
+import math
+
 import msgspec
 
 
@@ -23,3 +25,17 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_greedy(self) -> bool:
         return self.temperature == 0.0
+
+    def problem(self) -> str | None:
+        """What is wrong with it, in words; None if nothing is."""
+        if self.max_tokens < 1:
+            return f"max_tokens must be at least 1, got {self.max_tokens}"
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            return f"temperature must be 0 or more, got {self.temperature}"
+        if not 0 < self.top_p <= 1:
+            return f"top_p must be above 0 and at most 1, got {self.top_p}"
+        if self.top_k < 0:
+            return f"top_k must be 0 (all tokens) or more, got {self.top_k}"
+        if isinstance(self.stop, str) or not all(self.stop):
+            return f"stop must be a tuple of strings that are not empty, got {self.stop!r}"
+        return None
