@@ -13,11 +13,11 @@ from octavo_engine.unsupported_flags import UNSUPPORTED
 from tests.engine.server_support import FakeEngine, make_app, service_of
 
 FLAGS = """
-    --access-log --admin-token --api-key --api-key-file --block-size --device --drain-timeout --dtype
-    --enable-chunked-prefill --enable-prefix-caching --gpu-memory-utilization --host --kv-cache-memory-gib
-    --log-format --max-model-len --max-num-batched-tokens --max-num-seqs --max-num-waiting
-    --max-parallel-samples --max-request-bytes --max-waiting-tokens --metrics-alias --model --port
-    --prefill-chunk-size --revision --seed --served-model-name --stall-timeout --tokenizer
+--access-log --admin-token --api-key --api-key-file --block-size --device --drain-timeout --dtype
+--enable-chunked-prefill --enable-prefix-caching --gpu-memory-utilization --host --kv-cache-memory-gib
+--load-format --log-format --max-model-len --max-num-batched-tokens --max-num-seqs --max-num-waiting
+--max-parallel-samples --max-request-bytes --max-waiting-tokens --metrics-alias --model --num-threads --port
+--prefill-chunk-size --revision --seed --served-model-name --stall-timeout --tokenizer
 """
 
 PATHS = {

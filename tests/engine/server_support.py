@@ -17,6 +17,7 @@ from octavo_engine.sampling_params import SamplingParams
 from octavo_engine.server import ServerSettings, create_app
 from octavo_engine.server.generation import Service
 from octavo_engine.token_stream import TokenStream
+from octavo_engine.tokenizer import IncrementalDetokenizer
 
 EOS = 256
 READY = EngineReady(
@@ -132,37 +133,16 @@ class FakeTokenizer:
     def apply_chat_template(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         return self.encode("".join(f"{message['role']}: {message['content']}\n" for message in messages))
 
-    def detokenizer(self, stop: Sequence[str], include_stop: bool) -> "FakeDetokenizer":
-        return FakeDetokenizer(stop, include_stop)
+    def detokenizer(self, stop: Sequence[str], include_stop: bool) -> IncrementalDetokenizer:
+        return IncrementalDetokenizer(_token_bytes, stop, include_stop)
 
 
-class FakeDetokenizer:
-    """ASCII only. Holds back the longest stop string's length."""
-
-    def __init__(self, stop: Sequence[str], include_stop: bool) -> None:
-        self.stop_reason: str | None = None
-        self._stop = stop
-        self._include_stop = include_stop
-        self._held = ""
-
-    def push(self, token_ids: Sequence[int]) -> str:
-        self._held += bytes(token_id for token_id in token_ids if token_id < EOS).decode()
-        for stop in self._stop:
-            if (start := self._held.find(stop)) >= 0:
-                self.stop_reason = stop
-                text, self._held = self._held[: start + len(stop) * self._include_stop], ""
-                return text
-        num_safe = max(0, len(self._held) - max((len(stop) - 1 for stop in self._stop), default=0))
-        text, self._held = self._held[:num_safe], self._held[num_safe:]
-        return text
-
-    def flush(self) -> str:
-        text, self._held = self._held, ""
-        return text
+def _token_bytes(token_id: int) -> bytes:
+    return bytes([token_id]) if token_id < EOS else b""
 
 
 def make_app(engine: FakeEngine, *, limits: SchedulerConfig | None = None, **settings: Any) -> FastAPI:
-    return create_app(engine, FakeTokenizer(), ServerSettings(**settings), limits=limits, model="fake")
+    return create_app(engine, FakeTokenizer(), ServerSettings(**settings), limits=limits)
 
 
 def service_of(app: FastAPI) -> Service:

@@ -143,7 +143,7 @@ async def test_drain_of_a_stopping_server_cannot_be_undone() -> None:
 )
 async def test_drain_is_for_this_host_or_the_admin(address: str, header: str | None, status: int) -> None:
     async with client_of(make_app(FakeEngine(), admin_token="secret"), address) as client:
-        headers = {"authorization": header.encode()} if header else {}
+        headers = {b"authorization": header.encode()} if header else {}
         assert (await client.post("/drain", headers=headers)).status_code == status
 
 

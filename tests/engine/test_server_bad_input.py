@@ -148,7 +148,7 @@ async def test_field_with_a_value_that_changes_nothing_is_accepted() -> None:
 
 
 async def test_model_without_chat_template_says_so() -> None:
-    app = create_app(FakeEngine(), FakeTokenizer(has_chat_template=False), ServerSettings(), model="fake")
+    app = create_app(FakeEngine(), FakeTokenizer(has_chat_template=False), ServerSettings())
     async with client_of(app) as client:
         response = await client.post("/v1/chat/completions", json=CHAT)
     assert response.status_code == 400

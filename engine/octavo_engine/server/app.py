@@ -18,11 +18,10 @@ def create_app(
     settings: ServerSettings,
     *,
     limits: SchedulerConfig | None = None,
-    model: str | None = None,
 ) -> FastAPI:
-    """The HTTP application in front of an engine that is ready. `model` is the name that clients use."""
+    """The HTTP application in front of an engine that is ready. `limits` are those of the engine."""
     app = FastAPI(title="Octavo", version=version("octavo"), redirect_slashes=False)
-    service = Service(engine, tokenizer, settings, limits or SchedulerConfig(), model or engine.ready.model)
+    service = Service(engine, tokenizer, settings, limits or SchedulerConfig())
     app.state.service = service
     for module in (chat, completions, models, health, drain):
         app.include_router(module.router)

@@ -33,17 +33,15 @@ class Piece:
 
 
 class Service:
-    """Everything that the endpoints share. `model` is the name that clients use."""
+    """Everything that the endpoints share."""
 
-    def __init__(
-        self, engine: Engine, tokenizer: Tokenizer, settings: ServerSettings, limits: SchedulerConfig, model: str
-    ) -> None:
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: ServerSettings, limits: SchedulerConfig) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.settings = settings
-        self.model = model
+        self.model = engine.ready.model
         self.admission = Admission(limits)
-        self.metrics = Metrics(engine, model, settings.metrics_alias)
+        self.metrics = Metrics(engine, self.model, settings.metrics_alias)
         self.is_stopping = False
 
     @property

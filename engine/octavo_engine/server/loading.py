@@ -1,4 +1,4 @@
-"""Tokenizer and engine of one model, ready to serve."""
+"""From a configuration to a ready engine and the tokenizer of its model."""
 
 import asyncio
 import logging
@@ -13,11 +13,12 @@ from octavo_engine.tokenizer import load_tokenizer
 logger = logging.getLogger(__name__)
 
 
-async def load_model(config: EngineConfig, engine: EngineClient) -> tuple[Tokenizer, str]:
-    """Start the engine, and meanwhile load the tokenizer; also returns the name that clients use."""
+async def load_model(config: EngineConfig, engine: EngineClient) -> Tokenizer:
+    """Start the engine, and meanwhile load the tokenizer."""
     logger.info("loading %s", config.model)
     directory = await asyncio.to_thread(resolve_model, config.model, config.revision)
     starting = asyncio.create_task(engine.start())
-    tokenizer = await asyncio.to_thread(load_tokenizer, Path(config.tokenizer) if config.tokenizer else directory)
-    await starting
-    return tokenizer, config.served_model_name or directory.name
+    try:
+        return await asyncio.to_thread(load_tokenizer, Path(config.tokenizer) if config.tokenizer else directory)
+    finally:
+        await starting

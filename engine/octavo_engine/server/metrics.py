@@ -29,7 +29,7 @@ class Metrics:
     """Histograms and counters of the server, and on each scrape the engine's own figures."""
 
     def __init__(self, engine: Engine, model: str, alias: Literal["vllm"] | None = None) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._model = model
         self._alias = alias

@@ -60,9 +60,9 @@ async def _run(config: ServeConfig) -> int:
     engine = EngineClient(config.engine)
     with _listen(config.server) as listener:
         try:
-            tokenizer, name = await _before(signals.first, load_model(config.engine, engine))
-            app = create_app(engine, tokenizer, config.server, limits=config.engine, model=name)
-            _log_ready(name, engine, time.monotonic() - started, listener)
+            tokenizer = await _before(signals.first, load_model(config.engine, engine))
+            app = create_app(engine, tokenizer, config.server, limits=config.engine)
+            _log_ready(engine, time.monotonic() - started, listener)
             return await supervise(app.state.service, make_server(app, config.server), listener, signals)
         finally:
             await engine.close()
@@ -160,7 +160,7 @@ def _listen(settings: ServerSettings) -> socket.socket:
     return listener
 
 
-def _log_ready(name: str, engine: EngineClient, seconds: float, listener: socket.socket) -> None:
+def _log_ready(engine: EngineClient, seconds: float, listener: socket.socket) -> None:
     ready = engine.ready
     host, port = listener.getsockname()[:2]
     num_tokens = ready.num_blocks * ready.block_size
@@ -171,5 +171,5 @@ def _log_ready(name: str, engine: EngineClient, seconds: float, listener: socket
         ready.block_size,
         min(ready.max_model_len, num_tokens),
     )
-    logger.info("%s on %s, %s, %s attention", name, ready.device, ready.dtype, ready.attention_backend)
+    logger.info("%s on %s, %s, %s attention", ready.model, ready.device, ready.dtype, ready.attention_backend)
     logger.info("ready after %.1f s: http://%s:%d/v1", seconds, "127.0.0.1" if host == "0.0.0.0" else host, port)
