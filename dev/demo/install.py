@@ -1,33 +1,27 @@
 """Operator and service onto a cluster: `helm upgrade --install`, `kubectl apply`, wait."""
 
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from dev.demo.kubectl import Kubectl
 from dev.demo.steps import StepFailed
+from dev.images.names import ROOT, Images
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "octavo"
 SYSTEM_NAMESPACE = "octavo-system"
 RELEASE = "octavo"
+CRD = "inferenceservices.octavo.dev"
 
 
-@dataclass(frozen=True)
-class Images:
-    """References of the two images that the nodes have."""
-
-    operator: str
-    engine: str
-
-    def helm_values(self) -> list[str]:
-        values: list[str] = []
-        for prefix, image in (("image", self.operator), ("engine.image", self.engine)):
-            repository, _, tag = image.rpartition(":")
-            values += ["--set", f"{prefix}.repository={repository}", "--set", f"{prefix}.tag={tag}"]
-        return values
+def image_values(images: Images) -> list[str]:
+    """Return Helm's settings for the two images."""
+    values: list[str] = []
+    for prefix, reference in (("image", images.operator), ("engine.image", images.engine)):
+        repository, _, tag = reference.rpartition(":")
+        values += ["--set", f"{prefix}.repository={repository}", "--set", f"{prefix}.tag={tag}"]
+    return values
 
 
 def create_namespace(kubectl: Kubectl, name: str) -> None:
@@ -40,12 +34,25 @@ def create_namespace(kubectl: Kubectl, name: str) -> None:
 
 def install_operator(helm: Path, kubectl: Kubectl, images: Images, *settings: str) -> None:
     """Install the chart, or upgrade what is installed, and wait until the operator is ready."""
-    command = [str(helm), "upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
+    options = ["--wait", "--timeout", "3m", *image_values(images), *settings]
+    run_helm(helm, kubectl, "upgrade", "--install", RELEASE, str(CHART), *options)
+
+
+def uninstall(helm: Path, kubectl: Kubectl) -> None:
+    """Remove the demo's service and the operator. The CRD goes unless others have InferenceServices."""
+    kubectl.run("delete", "namespace", kubectl.namespace, "--ignore-not-found", timeout=300)
+    run_helm(helm, kubectl, "uninstall", RELEASE, "--ignore-not-found", "--wait")
+    if not kubectl.get("infsvc", "--all-namespaces")["items"]:
+        kubectl.run("delete", "crd", CRD)
+    kubectl.run("delete", "namespace", SYSTEM_NAMESPACE, "--ignore-not-found", timeout=300)
+
+
+def run_helm(helm: Path, kubectl: Kubectl, *args: str) -> None:
     target = ["--kubeconfig", str(kubectl.kubeconfig), "--kube-context", kubectl.context]
-    options = ["--wait", "--timeout", "3m", *images.helm_values(), *settings]
-    result = subprocess.run([*command, *target, *options], text=True, capture_output=True, check=False)
+    command = [str(helm), *args, "--namespace", SYSTEM_NAMESPACE, *target]
+    result = subprocess.run(command, text=True, capture_output=True, check=False)
     if result.returncode:
-        raise StepFailed(f"helm upgrade --install: {result.stderr.strip()}")
+        raise StepFailed(f"helm {args[0]}: {result.stderr.strip()}")
 
 
 def wait_ready(kubectl: Kubectl, name: str, seconds: int) -> None:

@@ -1,9 +1,8 @@
 """The load: a crowd comes, replicas grow; the crowd leaves, replicas drain one by one. Sampled once a second."""
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -48,13 +47,12 @@ class LoadTest:
 
     async def run(self) -> None:
         """Raise `StepFailed` when the replicas do not grow, or do not come back."""
-        async with self._sampling():
-            try:
-                await self._rise()
-                await self._fall()
-                await self._crowd.leave()
-            finally:
-                await self._crowd.dismiss()
+        try:
+            await self._rise()
+            await self._fall()
+            await self._crowd.leave()
+        finally:
+            await self._crowd.dismiss()
 
     async def _rise(self) -> None:
         self._mark("crowd comes")
@@ -74,39 +72,26 @@ class LoadTest:
 
     async def _until(self, condition: Callable[[ServiceView], bool], within: float, complaint: str) -> None:
         deadline = time.monotonic() + within
-        while not condition(await self._watcher.look()):
+        while not condition(now := await self._sample()):
             self._fail_early_if_nothing_works()
             if time.monotonic() > deadline:
-                raise StepFailed(f"{complaint} within {within:.0f} s; last seen: {self._timeline.samples[-1]}")
-            await asyncio.sleep(0.5)
+                raise StepFailed(f"{complaint} within {within:.0f} s; last seen: {now}")
+            await asyncio.sleep(1)
 
     def _fail_early_if_nothing_works(self) -> None:
         results = self._crowd.results
         if len(results) >= self._plan.crowd and all(result.is_cut for result in results):
             raise StepFailed(f"none of {len(results)} streams ended well; the last one: {results[-1].error}")
 
-    @contextlib.asynccontextmanager
-    async def _sampling(self) -> AsyncIterator[None]:
-        sampler = asyncio.create_task(self._sample_every_second())
-        try:
-            yield
-        finally:
-            sampler.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sampler
-
-    async def _sample_every_second(self) -> None:
-        while True:
-            self._record(await self._watcher.look())
-            await asyncio.sleep(1)
-
-    def _record(self, now: ServiceView) -> None:
+    async def _sample(self) -> ServiceView:
+        now = await self._watcher.look()
         t = round(time.monotonic() - self._began, 1)
         seen = {key: value for key, value in asdict(now).items() if key != "history"}
         sample = Sample(t=t, tokens_per_second=self._speed.read(t, self._crowd.num_tokens), **seen)
         self._timeline.samples.append(sample)
         self._timeline.add_decisions(t, now.history)
         self._show(sample)
+        return now
 
     def _mark(self, text: str) -> None:
         self._timeline.marks.append((round(time.monotonic() - self._began, 1), text))

@@ -10,7 +10,7 @@ from rich.console import Console
 from dev.demo.ask import ask
 from dev.demo.chat import StreamResult, make_client, stream_chat
 from dev.demo.crowd import Crowd
-from dev.demo.install import SYSTEM_NAMESPACE, Images, create_namespace, install_operator, wait_ready
+from dev.demo.install import SYSTEM_NAMESPACE, create_namespace, install_operator, wait_ready
 from dev.demo.kubectl import Kubectl
 from dev.demo.load import LoadPlan, LoadTest
 from dev.demo.observe import Watcher
@@ -19,8 +19,8 @@ from dev.demo.route import service_url
 from dev.demo.steps import Steps
 from dev.demo.table import LiveTable
 from dev.demo.timeline import Timeline
+from dev.images.names import ROOT, Images
 
-ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "manifests" / "smollm2-autoscale.yaml"
 NAMESPACE = "octavo-demo"
 
@@ -36,6 +36,16 @@ class Demo:
     out: Path
     plan: LoadPlan = field(default_factory=LoadPlan)
     timeline: Timeline = field(default_factory=Timeline)
+
+    def run(self, images: Images) -> tuple[str, str]:
+        """From an empty cluster to replicas that came and went. Returns the service's name and URL."""
+        self.install(images)
+        name = self.serve()
+        with self.kubectl.proxy() as proxy:
+            url = service_url(self.kubectl, name, proxy)
+            self.ask(url, name)
+            self.load(url, proxy, name)
+        return name, url
 
     def install(self, images: Images) -> None:
         with self.steps.step("install", "Install the operator with Helm"):
@@ -72,6 +82,10 @@ class Demo:
                 self.timeline.results = crowd.results
                 await LoadTest(crowd, watcher, self.timeline, self.plan, table.show).run()
 
+    @property
+    def num_cut(self) -> int:
+        return sum(result.is_cut for result in self.timeline.results)
+
     def save(self) -> None:
         """Write what was seen, whether the demo succeeded or not."""
         self.timeline.steps = self.steps.finished
@@ -83,13 +97,3 @@ class Demo:
 def _kv_target() -> float:
     spec = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["spec"]
     return float(spec["autoscaling"]["targets"]["kvCacheUtilization"])
-
-
-def run(demo: Demo, images: Images) -> None:
-    """From an empty cluster to the summary; raises `StepFailed`."""
-    demo.install(images)
-    name = demo.serve()
-    with demo.kubectl.proxy() as proxy:
-        url = service_url(demo.kubectl, name, proxy)
-        demo.ask(url, name)
-        demo.load(url, proxy, name)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from dev.cluster.programs import helm_program
 
 CHART = Path(__file__).parents[2] / "charts" / "octavo"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from octavo_operator.keys import KEY_SECRET
 from tests.charts.rendering import CASES, CHART, GOLDEN, golden_text, helm, template
 
 Object = dict[str, Any]
@@ -55,9 +56,11 @@ def test_bad_value_is_refused_with_its_name(setting: str, complaint: str) -> Non
     assert complaint in result.stderr
 
 
-def test_operator_can_read_no_secret() -> None:
-    (rule,) = [rule for rule in operator_rules() if "secrets" in rule["resources"]]
-    assert rule["verbs"] == ["create"]
+def test_operator_can_read_no_secret_but_its_own_key() -> None:
+    rules = [rule for rule in operator_rules() if "secrets" in rule["resources"]]
+    assert {verb for rule in rules for verb in rule["verbs"] if "resourceNames" not in rule} == {"create"}
+    (own,) = [rule for rule in rules if "resourceNames" in rule]
+    assert (own["resourceNames"], own["verbs"]) == ([KEY_SECRET], ["get"])
 
 
 def test_operator_has_no_wildcard_right() -> None:

@@ -189,6 +189,21 @@ def test_speed_is_of_the_last_seconds_only() -> None:
     assert [speed.read(t, n) for t, n in readings] == [0, 100, 100, 50, 0]
 
 
-def test_status_without_numbers_is_zeros() -> None:
+METRICS = """
+# TYPE octavo_kv_cache_tokens gauge
+octavo_kv_cache_tokens{model="m",state="total"} 1000.0
+octavo_kv_cache_tokens{model="m",state="used"} 250.0
+octavo_kv_cache_tokens{model="m",state="cached"} 100.0
+# TYPE octavo_requests gauge
+octavo_requests{model="m",state="running"} 4.0
+octavo_requests{model="m",state="waiting"} 2.0
+"""
+
+
+def test_service_without_status_or_engines_is_all_zeros() -> None:
     assert view({}) == ServiceView()
-    assert view({"status": {"autoscaling": {"kvCacheUtilization": "0.42"}}}).kv == 0.42
+
+
+def test_load_is_summed_over_engines() -> None:
+    seen = view({"status": {"readyReplicas": 2}}, [METRICS, METRICS, ""])
+    assert (seen.kv, seen.running, seen.waiting, seen.ready) == (0.25, 8, 4, 2)

@@ -1,4 +1,4 @@
-{{- /* What the operator may do in every namespace that it watches. Secrets: create only, it can neither list nor read any. */ -}}
+{{- /* What the operator may do in every namespace that it watches. Secrets: create only. Patch would be a way to read them, as its answer is the whole object. */ -}}
 {{- define "octavo.rules" -}}
 - apiGroups: [octavo.dev]
   resources: [inferenceservices]
