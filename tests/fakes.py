@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from octavo_engine.config import EngineConfig
 from octavo_engine.core.batch import Batch, ModelRunner, NewRow, StepResult
-from octavo_engine.errors import ModelError
+from octavo_engine.errors import ModelError, OutOfDeviceMemory
 from octavo_engine.messages import EngineReady
 from octavo_engine.sampling_params import SamplingParams
 from octavo_engine.tokenizer import Tokenizer
@@ -97,7 +97,7 @@ class FakeModelRunner:
     slot written twice or a missing copy therefore changes the tokens, which `expected_tokens` says without paging.
     Steps run when their result is read, as late as a device could run them.
 
-    `poisoned_token` in a row makes its logits not finite.
+    `poisoned_token` in a row makes its logits not finite. A step of more than `num_tokens_that_fit` runs out of memory.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class FakeModelRunner:
         max_inflight_steps: int = 1,
         max_model_len: int = 1 << 20,
         poisoned_token: int | None = None,
+        num_tokens_that_fit: int = 1 << 20,
     ) -> None:
         self.num_blocks = num_blocks
         self.max_model_len = max_model_len
@@ -115,6 +116,7 @@ class FakeModelRunner:
         self._max_num_rows = config.max_num_seqs
         self._max_num_tokens = config.max_num_batched_tokens
         self._poisoned_token = poisoned_token
+        self._num_tokens_that_fit = num_tokens_that_fit
         self._kv = FakeKVCache(num_blocks, config.block_size)
         self._rows: dict[int, _Row] = {}
         self._queue: deque[tuple[Batch, FakePendingStep]] = deque()
@@ -128,6 +130,9 @@ class FakeModelRunner:
 
     def run_next(self) -> None:
         batch, pending = self._queue.popleft()
+        if batch.num_tokens > self._num_tokens_that_fit:
+            self._queue.clear()
+            raise OutOfDeviceMemory(f"{batch.num_tokens} tokens do not fit")
         self._update_rows(batch)
         self._check(batch)
         digests = self._forward(batch)

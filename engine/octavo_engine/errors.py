@@ -5,6 +5,7 @@ OctavoError
 │   └── ModelError         the model directory is missing, broken or not supported
 ├── InvalidRequest         what the client sent is wrong (HTTP 400)
 ├── QueueFull              too much is waiting; come back later (HTTP 429)
+├── OutOfDeviceMemory      a step did not fit; the runner raises it, the engine takes smaller steps
 ├── RequestFailed          this request failed inside the engine; others go on (HTTP 500)
 └── EngineDead             the engine ended; nothing more will come (HTTP 503)
     └── EngineStartError   it ended before it was ready
@@ -41,6 +42,10 @@ class QueueFull(OctavoError):
 
 
 class RequestFailed(OctavoError):
+    pass
+
+
+class OutOfDeviceMemory(OctavoError):
     pass
 
 

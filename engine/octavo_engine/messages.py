@@ -61,6 +61,7 @@ class EngineStats(msgspec.Struct, frozen=True):
     prefix_hit_tokens_total: int = 0
     prefix_miss_tokens_total: int = 0
     block_repairs_total: int = 0
+    steps_shed_total: int = 0
     step_seconds: float = 0.0
     is_idle: bool = True
 

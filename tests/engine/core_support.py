@@ -16,10 +16,11 @@ def make_config(**overrides: Any) -> EngineConfig:
 
 class Engine:
     def __init__(
-        self, *, depth: int = 1, num_blocks: int = 64, poisoned_token: int | None = None, **overrides: Any
+        self, *, depth: int = 1, num_blocks: int = 64, runner: dict[str, Any] | None = None, **overrides: Any
     ) -> None:
+        """`runner` are further options of FakeModelRunner, `overrides` fields of EngineConfig."""
         config = make_config(**overrides)
-        self.runner = FakeModelRunner(config, num_blocks, depth, poisoned_token=poisoned_token)
+        self.runner = FakeModelRunner(config, num_blocks, depth, **(runner or {}))
         self.core = EngineCore(config, self.runner, [])
         self.requests: dict[str, AddRequest] = {}
         self.aborted: set[str] = set()

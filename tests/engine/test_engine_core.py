@@ -5,6 +5,7 @@ import random
 import pytest
 
 from octavo_engine.core.engine_core import EngineCore
+from octavo_engine.errors import OutOfDeviceMemory
 from octavo_engine.messages import AddRequest
 from octavo_engine.sampling_params import SamplingParams
 from tests.engine.core_support import Engine, make_config
@@ -132,7 +133,7 @@ def test_end_token_is_honoured_unless_ignored() -> None:
 
 @DEPTHS
 def test_non_finite_logits_fail_only_their_request(depth: int) -> None:
-    engine = Engine(depth=depth, poisoned_token=999)
+    engine = Engine(depth=depth, runner={"poisoned_token": 999})
     good = engine.add([1, 2, 3] * 10, max_tokens=10)
     bad = engine.add([1, 2, 3] * 10 + [999], max_tokens=10)
     engine.run()
@@ -140,6 +141,24 @@ def test_non_finite_logits_fail_only_their_request(depth: int) -> None:
     assert engine.events[bad][-1].finish_reason == "error"
     assert engine.tokens(good) == expected_tokens([1, 2, 3] * 10, SamplingParams(max_tokens=10, temperature=0))
     assert engine.core.stats().num_used_blocks == 0
+
+
+@DEPTHS
+def test_a_step_that_runs_out_of_memory_is_repeated_in_smaller_ones(depth: int) -> None:
+    engine = Engine(depth=depth, runner={"num_tokens_that_fit": 20})
+    for prompt in prompts(4, 60):
+        engine.add(prompt, max_tokens=10)
+    engine.run()
+    engine.check_outputs()
+    assert engine.core.stats().steps_shed_total == 3
+    assert engine.core.stats().num_used_blocks == 0
+
+
+def test_a_step_that_cannot_be_made_smaller_ends_the_engine() -> None:
+    engine = Engine(runner={"num_tokens_that_fit": 4})
+    engine.add([1] * 60, max_tokens=10)
+    with pytest.raises(OutOfDeviceMemory):
+        engine.run()
 
 
 def test_lost_blocks_are_repaired_and_reported_when_idle(caplog: pytest.LogCaptureFixture) -> None:

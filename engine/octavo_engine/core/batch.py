@@ -61,7 +61,8 @@ class StepResult:
 
 
 class PendingStep(Protocol):
-    """A step that was submitted to the device."""
+    """A step that was submitted to the device. `submit` and `result` raise OutOfDeviceMemory if it does not fit; then
+    this step and those submitted after it are forgotten, and their rows are filled anew."""
 
     def result(self) -> StepResult: ...
 

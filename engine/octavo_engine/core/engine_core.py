@@ -9,7 +9,7 @@ from octavo_engine.config import EngineConfig
 from octavo_engine.core.batch import ModelRunner, PendingStep
 from octavo_engine.core.request import Request
 from octavo_engine.core.scheduler import Scheduler
-from octavo_engine.errors import InvalidRequest
+from octavo_engine.errors import InvalidRequest, OutOfDeviceMemory
 from octavo_engine.messages import AddRequest, EngineStats, TokenEvent
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ class EngineCore:
         self._num_arrivals = 0
         self._num_steps = 0
         self._num_repairs = 0
+        self._num_sheds = 0
         self._step_seconds = 0.0
 
     @property
@@ -52,8 +53,11 @@ class EngineCore:
     def step(self) -> list[TokenEvent]:
         """Keep the device busy, then take in the oldest result."""
         started = time.perf_counter()
-        self._submit()
-        events = self._commit()
+        try:
+            self._submit()
+            events = self._commit()
+        except OutOfDeviceMemory as error:
+            events = self._shed(error)
         self._forget_finished(events)
         self._check_balance()
         self._step_seconds = time.perf_counter() - started
@@ -76,6 +80,7 @@ class EngineCore:
             prefix_hit_tokens_total=counters.prefix_hit_tokens,
             prefix_miss_tokens_total=counters.prefix_miss_tokens,
             block_repairs_total=self._num_repairs,
+            steps_shed_total=self._num_sheds,
             step_seconds=self._step_seconds,
             is_idle=scheduler.is_idle,
         )
@@ -90,6 +95,14 @@ class EngineCore:
         events = self._scheduler.commit(self._pending.popleft().result())
         self._num_steps += 1
         return events
+
+    def _shed(self, error: OutOfDeviceMemory) -> list[TokenEvent]:
+        self._pending.clear()
+        if not self._scheduler.shed():
+            raise error
+        self._num_sheds += 1
+        logger.warning("a step ran out of device memory and is repeated in smaller ones: %s", error)
+        return []
 
     def _forget_finished(self, events: list[TokenEvent]) -> None:
         for event in events:

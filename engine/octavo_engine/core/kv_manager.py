@@ -51,6 +51,9 @@ class KVManager:
         """Let no later request find any of its blocks."""
         self._cache.forget(request.block_ids)
 
+    def forget_all(self) -> None:
+        self._cache.clear()
+
     def release(self, request: Request) -> None:
         """Take all blocks back; the request starts over if it runs again."""
         self._pool.free(request.block_ids)

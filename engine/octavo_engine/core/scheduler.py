@@ -49,6 +49,7 @@ class Scheduler:
             )
         self._kv = KVManager(num_blocks, config.block_size, config.enable_prefix_caching)
         self._free_rows = list(range(config.max_num_seqs - 1, -1, -1))
+        self._budget = config.max_num_batched_tokens
         self._waiting = WaitingQueue(config.max_num_waiting, config.max_waiting_tokens)
         self._running: list[Request] = []
         self._releasing: set[Request] = set()
@@ -88,7 +89,7 @@ class Scheduler:
 
     def schedule(self) -> Batch | None:
         """The next step, or None when nothing can be computed before a result is committed or a request arrives."""
-        plan = Plan(budget=self._config.max_num_batched_tokens)
+        plan = Plan(self._budget)
         prefills = self._plan_decodes(plan)
         self._plan_prefills(plan, prefills)
         if not plan.chunks:
@@ -108,6 +109,22 @@ class Scheduler:
             for request in [request for request in self._releasing if not request.num_inflight_steps]:
                 self._release(request)
         return events
+
+    def shed(self) -> bool:
+        """The steps in flight failed for lack of device memory: their requests start over, and steps become half as
+        large. False when they are as small as they can be."""
+        can_shrink = self._budget > self._config.max_num_seqs and self._config.enable_chunked_prefill
+        self._budget = max(self._budget // 2, self._config.max_num_seqs)
+        lost = {request: None for step in self._in_flight for request in step.requests}
+        self._in_flight.clear()
+        for request in lost:
+            request.num_inflight_steps = request.num_pending_tokens = 0
+            if request.state is RequestState.RUNNING:
+                self._preempt(request)
+            elif request in self._releasing:
+                self._release(request)
+        self._kv.forget_all()
+        return can_shrink
 
     def repair(self) -> bool:
         """When idle all blocks and rows are free. If they are not, start over with all free; says whether it had to."""
@@ -149,7 +166,7 @@ class Scheduler:
             plan.is_closed = True
             if self._releasing:
                 return False
-            self._preempt(self._running[-1], plan)
+            self._preempt_last(plan)
         return False
 
     def _plan_prefills(self, plan: Plan, prefills: deque[Request]) -> None:
@@ -195,7 +212,7 @@ class Scheduler:
             victim = self._running[-1] if self._running else None
             if victim is None or victim.priority <= request.priority or self._releasing:
                 return None
-            self._preempt(victim, plan)
+            self._preempt_last(plan)
 
     def _start(self, request: Request, hits: list[int]) -> None:
         self._waiting.remove(request)
@@ -241,10 +258,13 @@ class Scheduler:
             self._leave(request)
         request.state = RequestState.FINISHED
 
-    def _preempt(self, request: Request, plan: Plan) -> None:
-        """Put a running request back among the waiting ones; it will be recomputed."""
+    def _preempt_last(self, plan: Plan) -> None:
         plan.is_closed = True
-        plan.remove(request)
+        plan.remove(self._running[-1])
+        self._preempt(self._running[-1])
+
+    def _preempt(self, request: Request) -> None:
+        """Put a running request back among the waiting ones; it will be recomputed."""
         self._leave(request)
         request.state = RequestState.WAITING
         self._waiting.add(request)
