@@ -1,5 +1,6 @@
 """Paged attention in plain torch, for CPUs."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,8 +41,8 @@ class TorchAttention:
 
     def __init__(self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype) -> None:
         shape = (num_blocks, block_size, config.num_kv_heads, config.head_dim)
-        self._keys = [torch.zeros(shape, dtype=dtype) for _ in range(config.num_layers)]
-        self._values = [torch.zeros(shape, dtype=dtype) for _ in range(config.num_layers)]
+        self._keys = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
+        self._values = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
         self._block_size = block_size
         self._num_kv_heads = config.num_kv_heads
         self._num_heads_per_kv = config.num_heads // config.num_kv_heads
@@ -102,6 +103,12 @@ class TorchAttention:
         is_hidden = np.arange(num_blocks * self._block_size) > last_positions[:, None, :, None]
         mask = torch.zeros(is_hidden.shape, dtype=self._dtype).masked_fill_(torch.from_numpy(is_hidden), float("-inf"))
         return Group(tokens, len(seqs), torch.from_numpy(blocks), mask)
+
+
+def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros from fresh pages, which take memory only when first written; `torch.zeros` writes them all at once."""
+    zeros = np.zeros(math.prod(shape) * dtype.itemsize, dtype=np.uint8)
+    return torch.from_numpy(zeros).view(dtype).view(shape)
 
 
 def group_by_length(seqs: IntArray, num_blocks: IntArray) -> Iterator[IntArray]:

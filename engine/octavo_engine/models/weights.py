@@ -22,7 +22,7 @@ class Weights(Protocol):
 
 
 class SafetensorsWeights:
-    """The *.safetensors files of a directory. Only the tensor being taken is in memory, the rest is memory-mapped."""
+    """The *.safetensors files of a directory. Only the tensor being taken is in memory, the rest stays on disk."""
 
     def __init__(self, directory: Path, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype = dtype
@@ -66,7 +66,7 @@ def _open_shards(directory: Path) -> dict[str, safe_open]:
     shards: dict[str, safe_open] = {}
     for path in _shard_paths(directory):
         try:
-            shard = safe_open(path, framework="pt")
+            shard = safe_open(path, framework="pt", backend="pread")
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{path} is not a readable safetensors file ({error}): download it again") from error
         shards.update(dict.fromkeys(shard.keys(), shard))  # type: ignore[no-untyped-call]
