@@ -1,0 +1,1 @@
+"""A Kubernetes cluster for the demo and the tests."""

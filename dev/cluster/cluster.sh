@@ -35,7 +35,7 @@ start() {
   if [ "$(id -u)" != 0 ]; then echo "the embedded cluster needs root (namespaces, routes)" >&2; return 1; fi
   local packages=(iproute2 procps)
   if [ "$mode" = node ]; then packages+=(containerd runc containernetworking-plugins iptables nftables conntrack); fi
-  "$here/packages.sh" "${packages[@]}"
+  "$here/../packages.sh" "${packages[@]}"
   local programs
   programs=$("$here/build.sh")
 
@@ -84,11 +84,11 @@ configure() {
   find "$state/var/lib/kubernetes" -type f -exec sed -i "${edits[@]}" {} +
 }
 
-cgroup_roots() { find /sys/fs/cgroup -mindepth 1 -maxdepth 1 -type d ! -name unified ! -name systemd; }
-
+# The kubelet's root cgroup, in every hierarchy: nodes side by side must not share one.
 make_cgroups() {
-  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then mkdir "/sys/fs/cgroup/$link"; return; fi
-  cgroup_roots | while read -r root; do mkdir -p "$root/$link"; done
+  local hierarchies=(/sys/fs/cgroup/[!u]*/) # all of version 1, without `unified`
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then hierarchies=(/sys/fs/cgroup/); fi
+  mkdir -p "${hierarchies[@]/%/$link}"
 }
 
 launch() { # PROGRAMS MODE
@@ -129,7 +129,7 @@ stop() {
     if [ -e "/sys/class/net/$link" ]; then ip link delete "$link"; fi
     find /sys/fs/cgroup -depth -type d \( -path "*/$link" -o -path "*/$link/*" \) -exec rmdir {} +
   fi
-  rm -rf "$state"/{var/lib,var/tmp,pid,index,mode}
+  rm -rf "$state"/{var/lib,var/tmp,var/run,pid,index,mode}
 }
 
 kubeconfig() { need_running; echo "$kubeconfig"; }

@@ -1,0 +1,61 @@
+"""Clusters for tests. Each is started when a test first asks for it, and stopped at the end of the session.
+
+They run beside other clusters of the project; with pytest-xdist every worker that needs one starts its own.
+OCTAVO_TEST_CLUSTER=NAME uses a running one instead (`dev/cluster/cluster.sh start NAME`) and so saves ten seconds.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from dev.cluster import embedded
+from dev.cluster.embedded import EmbeddedCluster
+from dev.images.build import build_images
+from tests.namespaces import temporary_namespace
+
+# Before anything imports torch: threads that wait must sleep, for the tests share few CPUs with each other.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[EmbeddedCluster]:
+    """A real API server with controllers, and no node: pods stay Pending unless the test plays the kubelet."""
+    with _cluster("control-plane") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def node_cluster() -> Iterator[EmbeddedCluster]:
+    """A whole cluster of one node that has both images of the sources as they are now (`image_names()`)."""
+    with _cluster("node") as cluster:
+        images = build_images()
+        cluster.load_images([images.operator, images.engine])
+        yield cluster
+
+
+@pytest.fixture
+def namespace(api_server: EmbeddedCluster) -> Iterator[str]:
+    """A namespace of `api_server` with a random name, deleted after the test."""
+    with temporary_namespace(api_server) as name:
+        yield name
+
+
+@pytest.fixture
+def node_namespace(node_cluster: EmbeddedCluster) -> Iterator[str]:
+    """A namespace of `node_cluster` with a random name, deleted after the test."""
+    with temporary_namespace(node_cluster) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def _cluster(mode: embedded.Mode) -> Iterator[EmbeddedCluster]:
+    if running := os.environ.get("OCTAVO_TEST_CLUSTER"):
+        yield embedded.find(running)
+        return
+    cluster = embedded.start(f"test-{os.getpid()}-{mode}", mode)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
