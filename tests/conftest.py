@@ -6,7 +6,9 @@ OCTAVO_TEST_CLUSTER=NAME uses a running one instead (`dev/cluster/cluster.sh sta
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import cast
 
 import pytest
 
@@ -15,23 +17,44 @@ from dev.cluster.embedded import EmbeddedCluster
 from dev.images.build import build_images
 from tests.namespaces import temporary_namespace
 
+Shown = Callable[[], AbstractContextManager[None]]
+
 # Before anything imports torch: threads that wait must sleep, for the tests share few CPUs with each other.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs least first: a mistake shows early, and the cluster's programs are built meanwhile."""
+    items.sort(key=_needs)
+
+
+def _needs(item: pytest.Item) -> int:
+    needs = ("model", "charts", "apiserver", "cluster")
+    return max((rank for rank, each in enumerate(needs, start=1) if each in item.keywords), default=0)
+
+
 @pytest.fixture(scope="session")
-def api_server() -> Iterator[EmbeddedCluster]:
+def shown(request: pytest.FixtureRequest) -> Shown:
+    """`with shown():` lets through what a long step says about its progress."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    return cast(Shown, capture.global_and_fixture_disabled)
+
+
+@pytest.fixture(scope="session")
+def api_server(shown: Shown) -> Iterator[EmbeddedCluster]:
     """A real API server with controllers, and no node: pods stay Pending unless the test plays the kubelet."""
-    with _cluster("control-plane") as cluster:
+    with _cluster("control-plane", shown) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def node_cluster() -> Iterator[EmbeddedCluster]:
+def node_cluster(shown: Shown) -> Iterator[EmbeddedCluster]:
     """A whole cluster of one node that has both images of the sources as they are now (`image_names()`)."""
-    with _cluster("node") as cluster:
-        images = build_images()
-        cluster.load_images([images.operator, images.engine])
+    with _cluster("node", shown) as cluster:
+        with shown():
+            images = build_images()
+            cluster.load_images([images.operator, images.engine])
         yield cluster
 
 
@@ -50,11 +73,12 @@ def node_namespace(node_cluster: EmbeddedCluster) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _cluster(mode: embedded.Mode) -> Iterator[EmbeddedCluster]:
+def _cluster(mode: embedded.Mode, shown: Shown) -> Iterator[EmbeddedCluster]:
     if running := os.environ.get("OCTAVO_TEST_CLUSTER"):
         yield embedded.find(running)
         return
-    cluster = embedded.start(f"test-{os.getpid()}-{mode}", mode)
+    with shown():
+        cluster = embedded.start(f"test-{os.getpid()}-{mode}", mode)
     try:
         yield cluster
     finally:

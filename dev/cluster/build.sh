@@ -17,7 +17,9 @@ key=$({ go version; cat "$here/build.sh" "$here/image.sh"; find . -type f | sort
 programs=$cache/$key
 mkdir -p "$cache"
 exec 9> "$cache/build.lock"
-flock --nonblock 9 || { echo "waiting for another build of the cluster's programs" >&2; flock 9; }
+until flock --timeout 20 9; do
+  echo "another build of the cluster's programs is running: $(wc -l < "$cache/build.log") packages so far" >&2
+done
 if [ -e "$programs" ]; then
   echo "$programs"
   exit
