@@ -1,5 +1,6 @@
 """The engine's side of the boundary: load the model, then turn messages into steps until told to stop."""
 
+import gc
 import importlib
 import logging
 import multiprocessing
@@ -87,6 +88,7 @@ def run_engine(config: EngineConfig, load_runner: str, channel: Channel) -> bool
     try:
         runner, ready = _resolve(load_runner)(config)
         core = EngineCore(config, runner, ready.eos_token_ids)
+        gc.freeze()  # the model lives as long as the engine: visiting its objects would stall steps for nothing
         channel.send(ready)
         _serve(core, channel)
     except Exception as error:
