@@ -54,11 +54,14 @@ class Kube:
         await self._client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        return await self._request("GET", kind.path(namespace, name))
+        return await self.request("GET", kind.path(namespace, name))
 
     async def list_all(self, kind: Kind, namespace: str | None, label_selector: str | None = None) -> Object:
+        """List a namespace, or all of them. Items get the kind that the server leaves out of them."""
         query = [("labelSelector", label_selector)] if label_selector else []
-        return await self._request("GET", kind.path(namespace), query=query)
+        listing = await self.request("GET", kind.path(namespace), query=query)
+        about = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return {**listing, "items": [about | item for item in listing.get("items") or []]}
 
     async def create(self, body: Object, manager: str = MANAGER) -> Object:
         """Create an object. Raises `AlreadyExists`, so that nobody's object is ever adopted by accident."""
@@ -77,7 +80,7 @@ class Kube:
     async def replace(self, body: Object) -> Object:
         """Replace an object that was read before. Raises `AlreadyExists` when it changed since. Not fenced."""
         path = kind_of(body).path(body["metadata"]["namespace"], body["metadata"]["name"])
-        return await self._request("PUT", path, body)
+        return await self.request("PUT", path, body)
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         """Delete this very object, not a successor of the same name."""
@@ -88,9 +91,9 @@ class Kube:
         self, method: str, path: str, body: Object, query: list[tuple[str, str]], content_type: str
     ) -> Object:
         self._check_fence()
-        return await self._request(method, path, body, query, content_type)
+        return await self.request(method, path, body, query, content_type)
 
-    async def _request(
+    async def request(
         self,
         method: str,
         path: str,

@@ -5,6 +5,7 @@ import inspect
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,7 +15,7 @@ from octavo_operator import labels
 from octavo_operator.api.base import GROUP, PLURAL, VERSION
 from octavo_operator.engines import Resolver, pod_address
 from octavo_operator.errors import LeaseLost
-from octavo_operator.kinds import DEPLOYMENT, DISRUPTION_BUDGET, INFERENCE_SERVICE, POD, SERVICE, WATCHED
+from octavo_operator.kinds import DEPLOYMENT, DISRUPTION_BUDGET, INFERENCE_SERVICE, POD, SERVICE, WATCHED, Kind
 from octavo_operator.kube import Kube
 from octavo_operator.runtime import Runtime
 from octavo_operator.settings import Settings
@@ -27,27 +28,27 @@ registry = kopf.OperatorRegistry()
 
 @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
 async def service_changed(event: Any, memo: Any, **_: Any) -> None:
-    memo.watcher.on_event(INFERENCE_SERVICE, event)
+    memo.notify(INFERENCE_SERVICE, event)
 
 
 @kopf.on.event("apps", "v1", "deployments", registry=registry)
 async def deployment_changed(event: Any, memo: Any, **_: Any) -> None:
-    memo.watcher.on_event(DEPLOYMENT, event)
+    memo.notify(DEPLOYMENT, event)
 
 
 @kopf.on.event("", "v1", "services", registry=registry)
 async def address_changed(event: Any, memo: Any, **_: Any) -> None:
-    memo.watcher.on_event(SERVICE, event)
+    memo.notify(SERVICE, event)
 
 
 @kopf.on.event("policy", "v1", "poddisruptionbudgets", registry=registry)
 async def budget_changed(event: Any, memo: Any, **_: Any) -> None:
-    memo.watcher.on_event(DISRUPTION_BUDGET, event)
+    memo.notify(DISRUPTION_BUDGET, event)
 
 
 @kopf.on.event("", "v1", "pods", registry=registry)
 async def pod_changed(event: Any, memo: Any, **_: Any) -> None:
-    memo.watcher.on_event(POD, event)
+    memo.notify(POD, event)
 
 
 @kopf.on.login(registry=registry)
@@ -83,29 +84,45 @@ def kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...], stop: asyncio.Event) -> None:
-    """Run Kopf until told to stop."""
-    await kopf.operator(
-        registry=registry,
-        settings=kopf_settings(),
-        memo=kopf.Memo(watcher=watcher, kube=kube),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        stop_flag=stop,
+async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -> None:
+    """Run Kopf until cancelled.
+
+    Kopf has a thread and a loop of its own: when it ends, it cancels every task of its loop that it does not know.
+    """
+    loop, stop = asyncio.get_running_loop(), threading.Event()
+
+    def notify(kind: Kind, event: Any) -> None:
+        loop.call_soon_threadsafe(watcher.on_event, kind, event)
+
+    thread = asyncio.create_task(
+        asyncio.to_thread(
+            kopf.run,
+            registry=registry,
+            settings=kopf_settings(),
+            memo=kopf.Memo(notify=notify, kube=kube),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=stop,
+        )
     )
+    try:
+        await asyncio.shield(thread)
+    finally:
+        stop.set()
+        await thread
 
 
 async def operate(settings: Settings, kube: Kube, stop: asyncio.Event, resolve: Resolver = pod_address) -> None:
     """Run the operator until told to stop. Raises `LeaseLost` when another replica may be leading."""
     async with Runtime(settings, kube, resolve) as runtime:
-        await _first(stop.wait(), _run(runtime, kube, settings, stop))
+        await _first(stop.wait(), _run(runtime, kube, settings))
 
 
-async def _run(runtime: Runtime, kube: Kube, settings: Settings, stop: asyncio.Event) -> None:
+async def _run(runtime: Runtime, kube: Kube, settings: Settings) -> None:
     await runtime.watcher.sync()
     await _first(
-        watch(runtime.watcher, kube, settings.namespaces, stop),
+        watch(runtime.watcher, kube, settings.namespaces),
         runtime.watcher.run(settings.resync_seconds),
         runtime.lead(),
     )
@@ -145,6 +162,7 @@ def main() -> None:
     settings = Settings()
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     sys.exit(asyncio.run(_main(settings)))
 
 

@@ -1,6 +1,7 @@
 """One loop for all services: ask the engines for their load, and decide how many replicas each service should have."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ from octavo_operator.queue import KeyedQueue
 from octavo_operator.resource import InferenceService
 from octavo_operator.scrape import ScrapeTarget
 from octavo_operator.services import Services
+
+logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 
@@ -64,7 +67,10 @@ class Scaler:
         samples = await self._scraper.scrape(list(targets.values()))
         taken = dict(zip(targets, samples, strict=True))
         for service, observed in due:
-            self._decide(service, observed, taken)
+            try:
+                self._decide(service, observed, taken)
+            except Exception:  # a fault that one service meets must not stop the scaling of the others
+                logger.exception("%s: no decision", service.key)
 
     def decision(self, key: str) -> Decision | None:
         """Return the last decision about a service."""

@@ -358,7 +358,7 @@ class Spec(Schema):
     accelerator: AcceleratorSpec = AcceleratorSpec()
     resources: ResourcesSpec | None = None
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        None, description="Number of replicas, 1 when unset; what `kubectl scale` sets."
+        None, description="Number of replicas, 1 when unset. `kubectl scale` and other autoscalers change it once it is set."
     )
     suspend: bool = Field(False, description="Run no pods and keep everything else.")
     autoscaling: AutoscalingSpec | None = None
