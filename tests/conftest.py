@@ -6,6 +6,7 @@ OCTAVO_TEST_CLUSTER=NAME uses a running one instead (`dev/cluster/cluster.sh sta
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import cast
@@ -42,16 +43,16 @@ def shown(request: pytest.FixtureRequest) -> Shown:
 
 
 @pytest.fixture(scope="session")
-def api_server(shown: Shown) -> Iterator[EmbeddedCluster]:
+def api_server(request: pytest.FixtureRequest, shown: Shown) -> Iterator[EmbeddedCluster]:
     """A real API server with controllers, and no node: pods stay Pending unless the test plays the kubelet."""
-    with _cluster("control-plane", shown) as cluster:
+    with _cluster("control-plane", request.session, shown) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def node_cluster(shown: Shown) -> Iterator[EmbeddedCluster]:
+def node_cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[EmbeddedCluster]:
     """A whole cluster of one node that has both images of the sources as they are now (`image_names()`)."""
-    with _cluster("node", shown) as cluster:
+    with _cluster("node", request.session, shown) as cluster:
         with shown():
             images = build_images()
             cluster.load_images([images.operator, images.engine])
@@ -73,7 +74,7 @@ def node_namespace(node_cluster: EmbeddedCluster) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _cluster(mode: embedded.Mode, shown: Shown) -> Iterator[EmbeddedCluster]:
+def _cluster(mode: embedded.Mode, session: pytest.Session, shown: Shown) -> Iterator[EmbeddedCluster]:
     if running := os.environ.get("OCTAVO_TEST_CLUSTER"):
         yield embedded.find(running)
         return
@@ -83,3 +84,5 @@ def _cluster(mode: embedded.Mode, shown: Shown) -> Iterator[EmbeddedCluster]:
         yield cluster
     finally:
         cluster.stop()
+        if not session.testsfailed:
+            shutil.rmtree(embedded.state_directory(cluster.name))  # the logs
