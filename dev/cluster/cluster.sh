@@ -139,8 +139,7 @@ run() { need_running; nsenter --target "$(node_pid)" --mount --net --pid "$@"; }
 load() { run ctr --namespace k8s.io images import -; }
 
 if [[ $command =~ ^(start|stop)$ ]]; then # one at a time
-  mkdir -p "$(dirname "$state")"
-  exec 9> "$state.lock"
+  exec 9> "${TMPDIR:-/tmp}/octavo-cluster-$name.lock"
   flock 9
 fi
 "$command" "$@"

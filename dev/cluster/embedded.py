@@ -1,6 +1,7 @@
 """The embedded cluster: one node in namespaces of this machine, or only a control plane. Needs root."""
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,12 @@ class EmbeddedCluster:
 
     def stop(self) -> None:
         subprocess.run([str(SCRIPT), "stop", self.name], check=True)
+
+
+def state_directory(name: str) -> Path:
+    """Where cluster.sh keeps the cluster: its files while it runs, its logs (var/log) also later."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "octavo" / "clusters" / name
 
 
 def start(name: str, mode: Mode = "node") -> EmbeddedCluster:
