@@ -52,6 +52,18 @@ class ServerProcess:
             assert time.monotonic() < deadline, f"{name} is {found}, not {value}"
             time.sleep(0.02)
 
+    def wait_status(self, path: str, status: int, seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        while (found := httpx.get(f"{self.url}{path}").status_code) != status:
+            assert time.monotonic() < deadline, f"{path} is {found}, not {status}"
+            time.sleep(0.05)
+
+    def wait_log(self, text: str, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while text not in self.log():
+            assert time.monotonic() < deadline, f"{text!r} is not in the log:\n{self.log()}"
+            time.sleep(0.02)
+
     def engine_pid(self) -> int:
         """The child that runs the engine: the one with the most memory."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
@@ -64,8 +76,7 @@ class ServerProcess:
         return self._process.wait(seconds)
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read()
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     def close(self) -> None:
         if self._process.poll() is None:

@@ -14,8 +14,9 @@ from octavo_engine.config import SchedulerConfig
 from octavo_engine.errors import EngineDead
 from octavo_engine.messages import EngineReady, EngineStats, TokenEvent
 from octavo_engine.sampling_params import SamplingParams
-from octavo_engine.server import ServerSettings, create_app
+from octavo_engine.server.app import create_app
 from octavo_engine.server.generation import Service
+from octavo_engine.server.settings import ServerSettings
 from octavo_engine.token_stream import TokenStream
 from octavo_engine.tokenizer import IncrementalDetokenizer
 

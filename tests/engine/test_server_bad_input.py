@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from octavo_engine.server import ServerSettings, create_app
+from octavo_engine.server.app import create_app
+from octavo_engine.server.settings import ServerSettings
 
 from .server_support import FakeEngine, FakeTokenizer, client_of, listening, make_app
 
