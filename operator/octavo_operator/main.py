@@ -25,6 +25,9 @@ logger = logging.getLogger("octavo_operator")
 
 registry = kopf.OperatorRegistry()
 
+# Kopf peers with nobody here. Left to itself it asks for the name of the user, and a container's user has none.
+KOPF_IDENTITY: Any = "octavo-operator"
+
 
 @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
 async def service_changed(event: Any, memo: Any, **_: Any) -> None:
@@ -100,6 +103,7 @@ async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -> No
             registry=registry,
             settings=kopf_settings(),
             memo=kopf.Memo(notify=notify, kube=kube),
+            identity=KOPF_IDENTITY,
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
