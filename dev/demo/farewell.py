@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.panel import Panel
 
 from dev.demo.kubectl import Kubectl
+from dev.demo.route import is_reachable
 from dev.demo.steps import StepFailed
 from dev.demo.timeline import Timeline
 
@@ -32,6 +33,10 @@ def summarize(console: Console, timeline: Timeline, out: Path) -> None:
 
 
 def say_how_to_go_on(console: Console, kubectl: Kubectl, url: str, name: str) -> None:
+    if not is_reachable(url):
+        forward = " ".join(kubectl.command("port-forward", f"service/{name}", "8000:80"))
+        console.print(f"Let this machine reach the service:\n\n  {forward} &\n", markup=False, soft_wrap=True)
+        url = "http://localhost:8000"
     command = " ".join(kubectl.command("get", "infsvc", name, "--watch"))
     body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'
     console.print("The service keeps running. Talk to it:\n", highlight=False)
@@ -42,9 +47,9 @@ def say_how_to_go_on(console: Console, kubectl: Kubectl, url: str, name: str) ->
     console.print(f"Watch it:\n\n  {command}\n\nStop everything:\n\n  make demo-stop\n", markup=False, soft_wrap=True)
 
 
-def say_what_failed(console: Console, step: str, error: Exception, logs: Path) -> None:
+def say_what_failed(console: Console, step: str, error: Exception, logs: Path | str) -> None:
     console.print(f"[bold red]✗ The step '{step}' failed.[/]")
-    console.print(f"  why:  {error}", markup=False, highlight=False)
+    console.print(f"  why:  {error}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"  logs: {logs}", markup=False, highlight=False)
 
 
