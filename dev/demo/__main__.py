@@ -28,7 +28,7 @@ def main() -> int:
     steps = Steps(console)
     try:
         cluster, images = prepare(steps)
-    except (ClusterError, ImageError, subprocess.CalledProcessError) as error:
+    except (ClusterError, ImageError, OSError, subprocess.CalledProcessError) as error:
         say_what_failed(console, steps.current, error, "the lines above")
         return 1
     return show(Demo(console, steps, helm_program(), kubectl_of(cluster), OUT), images)
