@@ -10,6 +10,7 @@ from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from octavo_operator import metrics
 from octavo_operator.errors import Unavailable, api_error
 from octavo_operator.kinds import Kind, Object, kind_of
 
@@ -108,7 +109,9 @@ class Kube:
             )
             response = await self._client.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
             content = await response.read()
+            metrics.API_REQUESTS.labels(method, str(response.status)).inc()
         except (TimeoutError, aiohttp.ClientError, OSError, ApiException) as error:
+            metrics.API_REQUESTS.labels(method, "none").inc()
             raise Unavailable(0, f"the API server did not answer {method} {path}: {error!r}") from error
         if not 200 <= response.status <= 299:
             raise api_error(response.status, _message(content), _retry_after(response.headers))

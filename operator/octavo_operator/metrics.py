@@ -24,3 +24,15 @@ DRAINS = Counter("octavo_operator_drains", "Drains by outcome.", ["outcome"], re
 API_REQUESTS = Counter(
     "octavo_operator_api_requests", "Requests to the API server.", ["method", "code"], registry=REGISTRY
 )
+
+
+def observe_service(namespace: str, name: str, desired: int, ready: int) -> None:
+    """Set the figures of a service."""
+    DESIRED_REPLICAS.labels(namespace, name).set(desired)
+    READY_REPLICAS.labels(namespace, name).set(ready)
+
+
+def forget_service(namespace: str, name: str) -> None:
+    """Remove the figures of a service that is gone."""
+    for gauge in (DESIRED_REPLICAS, READY_REPLICAS):
+        gauge.remove(namespace, name)

@@ -10,6 +10,9 @@ from octavo_operator.observed import Failure, Observed, Pod, Revision
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
+# From so many restarts on, a container that comes up again is still taken for one that keeps ending.
+FEW_RESTARTS = 2
+
 
 def observe(cache: Cache, key: str) -> Observed:
     """Return what is there of a service."""
@@ -70,9 +73,10 @@ def _failure(container: dict[str, Any]) -> Failure | None:
         return Failure("ImageUnavailable", message or reason)
     if reason == "CreateContainerConfigError":
         return Failure("MissingSecret", message or reason)
-    if reason != "CrashLoopBackOff":
-        return None
     ended = container.get("lastState", {}).get("terminated", {})
+    is_between_crashes = ended and container.get("restartCount", 0) >= FEW_RESTARTS and not container.get("started")
+    if reason != "CrashLoopBackOff" and not is_between_crashes:
+        return None
     if ended.get("reason") == "OOMKilled":
         return Failure("OutOfMemory", "the engine was killed at its memory limit")
     said = (ended.get("message") or "").strip()

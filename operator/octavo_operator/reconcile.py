@@ -4,8 +4,9 @@ import logging
 
 from pydantic import ValidationError
 
+from octavo_operator import metrics
 from octavo_operator.apply import Applier
-from octavo_operator.cache import Cache
+from octavo_operator.cache import Cache, split
 from octavo_operator.conditions import Acceptance, Situation
 from octavo_operator.drainer import Token
 from octavo_operator.errors import Conflict, Refused
@@ -55,11 +56,13 @@ class Reconciler:
         except ValidationError as error:
             return await self._report_invalid(key, error)
         if service is None:
+            metrics.forget_service(*split(key))
             return None
         observed = observe(self._cache, key)
         desired = self._scaler.desired(service, observed)
         acceptance, again = await self._carry_out(service, observed, desired)
         situation = Situation(service, observe(self._cache, key), desired, acceptance, self._scaler.decision(key))
+        metrics.observe_service(service.namespace, service.name, desired, situation.num_ready)
         return earliest(again, await self._reporter.report(situation))
 
     async def _carry_out(

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from octavo_operator import labels
+from octavo_operator import labels, metrics
 from octavo_operator.apply import Applier
 from octavo_operator.cache import Cache
 from octavo_operator.drain import DrainStep, plan_drain
@@ -118,6 +118,7 @@ class Revisions:
             logger.warning("%s: %s is replaced instead of put back: %s", service.key, pod.name, error)
             return False
         await self._patch_pod(service, pod, "true", None, None)
+        metrics.DRAINS.labels("cancelled").inc()
         await self._recorder.record(service, Event("Normal", "DrainCancelled", f"Replica {pod.name} serves again"))
         return True
 
@@ -130,12 +131,14 @@ class Revisions:
 
     async def _tell_finished(self, service: InferenceService, pod: Pod, is_timed_out: bool) -> None:
         if is_timed_out:
+            metrics.DRAINS.labels("timed_out").inc()
             timeout = service.spec.engine.drain_timeout_seconds
             message = (
                 f"Replica {pod.name} still had requests after {timeout} s; engine.drainTimeoutSeconds allows no more"
             )
             await self._recorder.record(service, Event("Warning", "DrainTimeout", message))
         elif pod.has_started:
+            metrics.DRAINS.labels("completed").inc()
             await self._recorder.record(
                 service, Event("Normal", "DrainCompleted", f"Replica {pod.name} has no requests left")
             )

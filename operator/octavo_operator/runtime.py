@@ -51,7 +51,10 @@ class Runtime:
         self.cache = Cache()
         self.services = Services(self.cache)
         self.watcher = Watcher(kube, self.cache, self.queue, settings.namespaces)
-        self.health = HealthServer(settings.host, settings.port, self._is_live, self._is_ready, metrics.REGISTRY)
+        self.health = HealthServer(settings.host, settings.port, self._check_ready, metrics.REGISTRY)
+        metrics.QUEUE_LENGTH.set_function(lambda: len(self.queue))
+        metrics.SERVICES.set_function(lambda: len(self.cache.service_keys()))
+        metrics.IS_LEADER.set_function(lambda: self.lease.is_held)
 
     async def __aenter__(self) -> Self:
         self._session = await self._stack.enter_async_context(aiohttp.ClientSession())
@@ -67,7 +70,6 @@ class Runtime:
     async def lead(self) -> None:
         """Wait for the Lease, then act on every service until the Lease is lost."""
         await self.lease.acquire()
-        metrics.IS_LEADER.set(1)
         await self._build()
         for key in self.cache.service_keys():
             self.queue.add(key)
@@ -99,7 +101,6 @@ class Runtime:
         """Reconcile one key after another. What fails is tried again later; only a lost Lease ends it."""
         while True:
             key = await self.queue.get()
-            metrics.QUEUE_LENGTH.set(len(self.queue))
             try:
                 with metrics.RECONCILE_SECONDS.time():
                     again = await self._reconciler.reconcile(key)
@@ -121,9 +122,6 @@ class Runtime:
         delay = self.queue.retry(key, at_least)
         logger.warning("%s: %s; again in %.1f s", key, error, delay)
 
-    def _is_live(self) -> str | None:
-        return None
-
-    def _is_ready(self) -> str | None:
+    def _check_ready(self) -> str | None:
         """A follower is ready too: it watches, and takes over when the leader is gone."""
         return None if self.watcher.is_synced else "the first listing has not succeeded yet"

@@ -200,7 +200,8 @@ async def test_two_services_of_one_name_live_in_two_namespaces(kube: Kube) -> No
         await delete_namespace(kube, name)
 
 
-async def test_a_namespace_goes_while_the_operator_is_down(kube: Kube, namespace: str) -> None:
+async def test_a_namespace_goes_while_the_operator_is_down(kube: Kube) -> None:
+    namespace = await create_namespace(kube)
     async with Rig(kube, namespace) as rig:
         await rig.create("chat")
         await rig.is_ready("chat", "1/1")

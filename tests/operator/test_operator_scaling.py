@@ -66,8 +66,7 @@ async def test_a_victim_leaves_the_service_and_stays_until_its_requests_are_done
     await eventually(lambda: rig.pods("chat"), lambda pods: len(pods) == 1)
     assert victim not in {pod["metadata"]["name"] for pod in await rig.pods("chat")}
     assert all(token.startswith("Bearer ") for token in rig.engines[victim].tokens)
-    service = await rig.is_ready("chat", "1/1")
-    assert service["status"].get("drainingReplicas", 0) == 0
+    await eventually(lambda: rig.get("chat"), lambda s: s["status"].get("drainingReplicas") == 0)
 
 
 async def test_returning_load_puts_the_victim_back(rig: Rig) -> None:

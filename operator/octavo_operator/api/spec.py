@@ -37,6 +37,7 @@ MANAGED_FLAGS = (
     "drain-timeout",
     "host",
     "port",
+    "admin-token",
     "config",
 )
 
@@ -358,7 +359,8 @@ class Spec(Schema):
     accelerator: AcceleratorSpec = AcceleratorSpec()
     resources: ResourcesSpec | None = None
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        None, description="Number of replicas, 1 when unset. `kubectl scale` and other autoscalers change it once it is set."
+        None,
+        description="Number of replicas, 1 when unset. `kubectl scale` and other autoscalers change it once it is set.",
     )
     suspend: bool = Field(False, description="Run no pods and keep everything else.")
     autoscaling: AutoscalingSpec | None = None
