@@ -35,7 +35,7 @@ def test_sigterm_lets_short_streams_finish_and_cuts_long_ones_after_the_drain_ti
     with (
         running_server(*SMALL, "--drain-timeout=5") as server,
         open_stream(server, 8) as short,
-        open_stream(server, 8000) as long,
+        open_stream(server, 4000) as long,
     ):
         server.terminate()
         server.wait_log("draining: 2 requests in flight")
@@ -52,7 +52,7 @@ def test_sigterm_lets_short_streams_finish_and_cuts_long_ones_after_the_drain_ti
 
 
 def test_engine_that_hangs_fails_liveness_and_one_that_is_killed_ends_streams_and_server() -> None:
-    with running_server(*SMALL, "--stall-timeout=0.5") as server, open_stream(server, 8000) as texts:
+    with running_server(*SMALL, "--stall-timeout=0.5") as server, open_stream(server, 4000) as texts:
         engine_pid = server.engine_pid()
         os.kill(engine_pid, signal.SIGSTOP)
         server.wait_status("/health/live", 503)

@@ -17,10 +17,15 @@ async def load_model(config: EngineConfig, engine: EngineClient) -> Tokenizer:
     """Start the engine; meanwhile load the tokenizer and import the server, which takes seconds as well."""
     logger.info("loading %s", config.model)
     directory = await asyncio.to_thread(resolve_model, config.model, config.revision)
-    tokenizer, _ = await asyncio.gather(
-        asyncio.to_thread(_prepare_server, Path(config.tokenizer) if config.tokenizer else directory), engine.start()
-    )
-    return tokenizer
+    starting = asyncio.create_task(engine.start())
+    try:
+        tokenizer_directory = Path(config.tokenizer) if config.tokenizer else directory
+        tokenizer = await asyncio.to_thread(_prepare_server, tokenizer_directory)
+        await starting
+        return tokenizer
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
 
 
 def _prepare_server(tokenizer_directory: Path) -> Tokenizer:
