@@ -45,5 +45,5 @@ def _same_quantities(desired: dict[str, str], live: dict[str, str]) -> bool:
 
 def quantity(text: str) -> Decimal:
     """Return the number that a Kubernetes quantity stands for."""
-    digits = text.rstrip("mkMGTPi")
+    digits = text.rstrip("mkKMGTPi")
     return Decimal(digits) * SUFFIXES[text[len(digits) :]]
