@@ -1,6 +1,6 @@
 """A service seen by the autoscaler: engines that say what a test tells them, and a clock that tests move."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from octavo_operator.autoscaler import decide
@@ -65,19 +65,23 @@ class Service:
         *answers: Answer,
         others: Collection[PodPhase] = (),
         frozen: Collection[int] = (),
+        phases: Mapping[int, PodPhase] | None = None,
         after: float = INTERVAL,
     ) -> Decision:
-        """One look `after` seconds. Engines make progress since the last one, except for those `frozen`."""
+        """One look `after` seconds. Engines made progress since the last one, except for those `frozen`.
+
+        All that answer are ready, unless `phases` says otherwise; `others` are further pods.
+        """
         self.now += after
         self.steps += 1
-        ready = tuple(PodView(f"pod-{i}", "Ready") for i in range(len(answers)))
+        pods = tuple(PodView(f"pod-{i}", (phases or {}).get(i, "Ready")) for i in range(len(answers)))
         rest = tuple(PodView(f"other-{i}", phase) for i, phase in enumerate(others))
         samples = tuple(
             self._sample(f"pod-{i}", answer, is_frozen=i in frozen)
             for i, answer in enumerate(answers)
             if answer is not None
         )
-        decision = decide(self.state, Observation(self.replicas, ready + rest, samples), self.spec, self.now)
+        decision = decide(self.state, Observation(self.replicas, pods + rest, samples), self.spec, self.now)
         self.state = decision.state
         self.replicas = decision.desired
         return decision
@@ -89,6 +93,15 @@ class Service:
         while self.now < end:
             decision = self.look(*answers, others=others)
         return decision
+
+    def look_until_moved(self, *answers: Answer, within: float = 600.0) -> Decision:
+        """Looks at the same answers until the number changes; the decision that changed it."""
+        before, end = self.replicas, self.now + within
+        while self.now < end:
+            decision = self.look(*answers)
+            if decision.desired != before:
+                return decision
+        raise AssertionError(f"still {before} replicas after {within:g} s: {decision.reason}")
 
     def restart(self, after: float = INTERVAL) -> None:
         """The operator loses its memory."""

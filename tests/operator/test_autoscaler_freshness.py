@@ -3,8 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from octavo_operator.autoscaler.types import EngineMetrics
-from tests.operator.autoscaler_fakes import IDLE, Service, condition, engine
+from octavo_operator.autoscaler import decide
+from octavo_operator.autoscaler.types import (
+    AutoscalerState,
+    EngineMetrics,
+    Observation,
+    PodPhase,
+    PodSample,
+    PodView,
+)
+from tests.operator.autoscaler_fakes import IDLE, INTERVAL, QUICK, Service, condition, engine
 
 BUSY = engine(used=300)
 
@@ -55,11 +63,17 @@ def test_a_counter_that_goes_backwards_is_a_restart_and_its_sample_does_not_coun
     assert service.look(replace(restarted, steps_total=1), frozen=[0]).inputs.demand_tokens == 0
 
 
-def test_the_same_sample_seen_twice_is_judged_once() -> None:
+def test_a_sample_that_is_shown_again_is_old_and_not_a_frozen_engine() -> None:
     service = Service()
-    service.look_for(10, BUSY)
-    service.steps -= 1
-    assert service.look(BUSY, after=0).inputs.num_fresh == 1
+    service.look(BUSY)
+    sample = service.state.pods[0].newest
+    assert sample is not None
+    for _ in range(4):
+        service.now += INTERVAL
+        seen = Observation(1, (PodView("pod-0", "Ready"),), (sample,))
+        decision = decide(service.state, seen, service.spec, service.now)
+        service.state = decision.state
+    assert condition(decision, "MetricsAvailable") == ("False", "Stale")
 
 
 @pytest.mark.parametrize(
@@ -86,9 +100,9 @@ def test_a_pod_without_any_sample_is_stale() -> None:
 
 
 def test_a_sample_later_than_now_does_not_count() -> None:
-    service = Service()
-    service.look_for(10, BUSY)
-    assert service.look(None, after=-8).inputs.num_fresh == 0
+    tomorrow = PodSample("pod-0", "10.0.0.1", 90_000, metrics=BUSY)
+    seen = Observation(1, (PodView("pod-0", "Ready"),), (tomorrow,))
+    assert decide(AutoscalerState(), seen, QUICK, 1_000).inputs.num_fresh == 0
 
 
 def test_after_the_clock_was_set_back_new_samples_count_again() -> None:
@@ -99,13 +113,19 @@ def test_after_the_clock_was_set_back_new_samples_count_again() -> None:
 
 
 def test_draining_pods_and_pods_that_are_gone_are_not_missing() -> None:
+    service = Service(replicas=3)
+    service.look_for(10, BUSY, BUSY, BUSY)
+    decision = service.look(BUSY, BUSY, phases={1: "Draining"})
+    assert (decision.inputs.num_fresh, decision.inputs.num_missing) == (1, 0)
+
+
+@pytest.mark.parametrize("phase", ["Starting", "CrashLooping", "Unschedulable"])
+def test_a_pod_that_was_ready_and_is_not_any_more_is_missing(phase: PodPhase) -> None:
     service = Service(replicas=2)
     service.look_for(10, BUSY, BUSY)
-    assert service.look(BUSY).inputs.num_missing == 0
+    decision = service.look(BUSY, None, phases={1: phase})
+    assert (decision.inputs.num_ready, decision.inputs.num_fresh, decision.inputs.num_missing) == (1, 1, 1)
 
 
-def test_a_pod_that_was_ready_and_is_not_any_more_is_missing() -> None:
-    service = Service(replicas=2)
-    service.look_for(10, BUSY, others=["Ready"])
-    decision = service.look(BUSY, others=["Starting"])
-    assert (decision.inputs.num_ready, decision.inputs.num_missing) == (1, 1)
+def test_a_pod_that_was_never_ready_is_not_missing() -> None:
+    assert Service(replicas=2).look(BUSY, others=["Starting"]).inputs.num_missing == 0

@@ -32,9 +32,8 @@ def test_queued_prompt_tokens_are_demand_so_that_a_full_cache_does_not_cap_growt
 
 
 def test_capacity_is_that_of_the_median_engine() -> None:
-    small = engine(used=400, kv_tokens=500)
-    decision = service(3).look(engine(used=750), engine(used=750), small)
-    assert decision.targets[0].per_replica == 750
+    decision = service(3).look(engine(used=400), engine(used=400, kv_tokens=600), engine(used=400, kv_tokens=500))
+    assert decision.targets[0].per_replica == 450
 
 
 def test_each_target_that_is_set_is_read_and_the_largest_wins() -> None:
@@ -72,6 +71,13 @@ def test_at_least_one_target_must_be_set_and_each_above_zero() -> None:
 )
 def test_tolerance_holds_the_number_in_each_direction(replicas: int, used: float, desired: int) -> None:
     assert service(replicas).look(*[engine(used=used)] * replicas).desired == desired
+
+
+def test_the_last_digit_of_a_division_costs_no_replica() -> None:
+    seen = service(7)
+    seen.spec = replace(seen.spec, scale_down=replace(seen.spec.scale_down, tolerance=0.3))
+    assert 7 * 450 / 750 / (1 - 0.3) > 6
+    assert seen.look(*[engine(used=450)] * 7).desired == 6
 
 
 def test_a_tolerance_of_everything_keeps_the_number_while_there_is_load() -> None:
@@ -120,6 +126,7 @@ def test_unschedulable_pods_freeze_growth_and_say_so() -> None:
     seen.replicas = 2
     decision = seen.look(engine(used=900, prompt_tokens=1900), others=["Unschedulable"])
     assert (decision.desired, decision.limited_by) == (2, ("InsufficientCapacity",))
+    assert decision.inputs.num_supply == 1
     assert "1 pod cannot be scheduled" in decision.reason
 
 

@@ -28,8 +28,7 @@ def test_shrinking_waits_for_a_whole_window_of_low_need() -> None:
     service = Service(replicas=2)
     service.look_for(60, IDLE, engine(used=750))
     last_load = service.now
-    while service.replicas == 2:
-        decision = service.look(IDLE, IDLE)
+    decision = service.look_until_moved(IDLE, IDLE)
     assert service.now - last_load > QUICK.scale_down.stabilization_seconds
     assert service.now - last_load <= QUICK.scale_down.stabilization_seconds + 10
     assert decision.reason == "Shrinking from 2 to 1: kvCacheUtilization needs 0.00 replicas"
@@ -48,8 +47,7 @@ def test_shrinking_goes_to_the_highest_need_of_its_window() -> None:
     service = Service(spec, replicas=5)
     service.look_for(40, *[engine(used=700)] * 5)
     service.look_for(20, *[engine(used=300)] * 5)
-    while service.replicas == 5:
-        decision = service.look(*[IDLE] * 5)
+    decision = service.look_until_moved(*[IDLE] * 5)
     assert decision.desired == 3
     assert decision.limited_by == ("ScaleDownStabilization",)
 
@@ -63,12 +61,9 @@ def test_growth_does_not_wait_for_the_window_of_shrinking() -> None:
 def test_growth_waits_for_its_own_window_if_it_has_one() -> None:
     service = Service(replace(QUICK, scale_up=ScaleUpSpec(stabilization_seconds=20)))
     service.look(IDLE)
-    grown_after = 0.0
     start = service.now
-    while not grown_after:
-        if service.look(FULL).desired > 1:
-            grown_after = service.now - start
-    assert 20 < grown_after <= 30
+    service.look_until_moved(FULL)
+    assert 20 < service.now - start <= 30
 
 
 def test_a_dip_within_the_window_of_growth_starts_it_anew() -> None:
@@ -86,8 +81,7 @@ def test_after_a_restart_nothing_shrinks_before_a_whole_window_was_seen() -> Non
     decision = service.look(IDLE, IDLE)
     assert decision.limited_by == ("ScaleDownStabilization",)
     assert "is not known for the last 30 s yet" in decision.reason
-    while service.replicas == 2:
-        service.look(IDLE, IDLE)
+    service.look_until_moved(IDLE, IDLE)
     assert service.now - start >= 30
 
 
@@ -103,8 +97,25 @@ def test_an_outage_of_the_metrics_counts_as_need_for_what_there_is() -> None:
     service.look_for(60, engine(used=500), engine(used=500))
     service.look_for(60, None, None)
     end_of_outage = service.now
-    while service.replicas == 2:
-        service.look(IDLE, IDLE)
+    service.look_until_moved(IDLE, IDLE)
+    assert service.now - end_of_outage > 30
+
+
+def test_after_the_clock_was_set_back_shrinking_waits_for_one_window_only() -> None:
+    service = Service(replicas=2)
+    service.look_for(60, IDLE, IDLE)
+    service.replicas = 2
+    service.look(IDLE, IDLE, after=-3600)
+    set_back = service.now
+    service.look_until_moved(IDLE, IDLE)
+    assert service.now - set_back == 30
+
+
+def test_a_time_with_too_few_answers_counts_as_need_for_what_there_is() -> None:
+    service = Service(replicas=3)
+    service.look_for(60, IDLE, None, None)
+    end_of_outage = service.now
+    service.look_until_moved(IDLE, IDLE, IDLE)
     assert service.now - end_of_outage > 30
 
 

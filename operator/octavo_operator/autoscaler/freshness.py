@@ -4,7 +4,6 @@ A sample is trusted if its figures are possible and the engine is not seen to st
 sample counts while it is younger than `staleAfterSeconds`: one lost scrape, or one long step, changes nothing.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -49,9 +48,9 @@ def read_pods(
 def find_impossible(metrics: EngineMetrics) -> str | None:
     """The first figure that cannot be, in words, or None."""
     for name, value in _figures(metrics).items():
-        if math.isnan(value) or not 0 <= value <= LARGEST_FIGURE:
+        if not 0 <= value <= LARGEST_FIGURE:  # which not-a-number is not either
             return f"{name} is {value}"
-    if metrics.kv_total_tokens == 0:
+    if metrics.kv_total_tokens < 1:
         return "there are no KV tokens"
     if metrics.kv_used_tokens > metrics.kv_total_tokens:
         return f"{metrics.kv_used_tokens:g} of {metrics.kv_total_tokens:g} KV tokens are used"
