@@ -7,46 +7,39 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def load_tile(
-    key_cache_ptr,
-    value_cache_ptr,
+def tile_offset(
     table_ptr,
-    first,
-    end,
+    token,
+    mask,
     kv_head,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    TILE: tl.constexpr,
     MASKED: tl.constexpr,
 ):
-    """Keys and values [TILE, HEAD_DIM] of a sequence's cached tokens from ``first``; MASKED: zero from ``end`` on."""
-    token = first + tl.arange(0, TILE)
-    dim = tl.arange(0, HEAD_DIM)
-    mask = token < end
+    """Offsets [T, HEAD_DIM] in the cache of the tokens [T] of one sequence."""
     if MASKED:
         block = tl.load(table_ptr + token // BLOCK_SIZE, mask=mask, other=0).to(tl.int64)
     else:
         block = tl.load(table_ptr + token // BLOCK_SIZE).to(tl.int64)
-    line = (block * NUM_KV_HEADS + kv_head) * BLOCK_SIZE + token % BLOCK_SIZE
-    offset = line[:, None] * HEAD_DIM + dim[None, :]
-    if MASKED:
-        key = tl.load(key_cache_ptr + offset, mask=mask[:, None], other=0.0)
-        value = tl.load(value_cache_ptr + offset, mask=mask[:, None], other=0.0)
-    else:
-        key = tl.load(key_cache_ptr + offset)
-        value = tl.load(value_cache_ptr + offset)
-    return key, value
+    head_size: tl.constexpr = BLOCK_SIZE * HEAD_DIM
+    line = block * (NUM_KV_HEADS * head_size) + kv_head * head_size + (token % BLOCK_SIZE) * HEAD_DIM
+    return line[:, None] + tl.arange(0, HEAD_DIM)[None, :]
 
 
 @triton.jit
-def attend(query, key, value, visible, peak, total, acc, MASKED: tl.constexpr):
-    """Fold one tile into the running softmax state (Milakov and Gimelshein, 2018). Scores are in log2 units.
+def load_tile(cache_ptr, offset, mask, MASKED: tl.constexpr):
+    """Keys or values [T, HEAD_DIM]; zero where masked, so that 0 x garbage cannot become NaN."""
+    return tl.load(cache_ptr + offset, mask=mask[:, None], other=0.0) if MASKED else tl.load(cache_ptr + offset)
 
-    query: [M, D], already scaled by log2(e) / sqrt(D); key, value: [T, D]; visible: [M or 1, T], read when MASKED;
-    peak, total: [M], running maximum and sum of exponentials; acc: [M, D], unnormalized output.
+
+@triton.jit
+def fold(score, value, visible, peak, total, acc, MASKED: tl.constexpr):
+    """Fold one tile into the running softmax state (Milakov and Gimelshein, 2018).
+
+    score: [M, T], in log2 units; value: [T, D]; visible: [M or 1, T], read when MASKED; peak, total: [M], running
+    maximum and sum of exponentials; acc: [M, D], unnormalized output.
     """
-    score = tl.dot(query, key.to(query.dtype).T)
     if MASKED:
         score = tl.where(visible, score, float("-inf"))
     new_peak = tl.maximum(peak, tl.max(score, 1))
@@ -57,8 +50,34 @@ def attend(query, key, value, visible, peak, total, acc, MASKED: tl.constexpr):
     weight = tl.exp2(score - base[:, None])
     decay = tl.exp2(peak - base)
     total = total * decay + tl.sum(weight, 1)
-    acc = tl.dot(weight.to(query.dtype), value.to(query.dtype), acc * decay[:, None])
+    acc = tl.dot(weight.to(value.dtype), value, acc * decay[:, None])
     return new_peak, total, acc
+
+
+@triton.jit
+def attend_cached(
+    query,
+    key_cache_ptr,
+    value_cache_ptr,
+    table_ptr,
+    token,
+    mask,
+    visible,
+    kv_head,
+    peak,
+    total,
+    acc,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Attend from queries [M, HEAD_DIM], scaled by log2(e) / sqrt(HEAD_DIM), to the cached tokens [T] of a sequence."""
+    offset = tile_offset(table_ptr, token, mask, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, MASKED)
+    key = load_tile(key_cache_ptr, offset, mask, MASKED).to(query.dtype)
+    score = tl.dot(query, key.T)
+    value = load_tile(value_cache_ptr, offset, mask, MASKED).to(query.dtype)
+    return fold(score, value, visible, peak, total, acc, MASKED)
 
 
 @triton.jit

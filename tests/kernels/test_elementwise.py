@@ -82,6 +82,9 @@ def test_embedding_gives_zero_to_padding(device: torch.device, dtype: torch.dtyp
     tokens = torch.tensor([49, -1, 0, 7], device=device).int()
     out = poisoned(4, 72, like=table)
     assert torch.equal(embed(tokens, table, out), embed_reference(tokens, table, torch.empty_like(out)))
+    rows = torch.tensor([3, 0, 1, 3], device=device).int()
+    expected = embed_reference(tokens, table, torch.empty_like(out), rows)
+    assert torch.equal(embed(tokens, table, out, rows=rows), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

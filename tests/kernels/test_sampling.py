@@ -92,6 +92,15 @@ def test_temperature_zero_is_greedy_beside_sampled_rows(device: torch.device) ->
     assert draw(logits, params)[1] == logits[1].argmax()
 
 
+def test_tokens_go_to_the_rows_asked_for(device: torch.device) -> None:
+    logits = torch.randn(2, 90, device=device)
+    rows = torch.tensor([3, 1], device=device).int()
+    out = torch.full((4,), -7, dtype=torch.int32, device=device)
+    greedy(logits, SamplingWorkspace.allocate(2, 90, device), out, rows=rows)
+    first, second = logits.argmax(-1).tolist()
+    assert out.tolist() == [-7, second, -7, first]
+
+
 def test_a_draw_depends_on_its_seed_and_position_but_not_on_its_row(device: torch.device) -> None:
     logits = torch.zeros(1, 1000, device=device)
     alone = sampling_tensors(device, 1)

@@ -2,7 +2,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from octavo_kernels.paged_tiles import LOG2_E, attend, load_tile, merge
+from octavo_kernels.paged_tiles import LOG2_E, attend_cached, fold, load_tile, merge, tile_offset
 from octavo_kernels.rotary.kernel import load_pairs, load_rotation, norm_pairs
 
 
@@ -17,6 +17,7 @@ def advance_plan_kernel(
     num_rows,
     num_splits,
     window,
+    MIN_CHUNK: tl.constexpr,
     MAX_ITEMS: tl.constexpr,
     BLOCK: tl.constexpr,
     GRANULE: tl.constexpr,
@@ -39,7 +40,7 @@ def advance_plan_kernel(
     tl.store(starts_ptr + row, start, mask=mask)
     own = tl.where(is_live, length - start, 0)
     chunk = tl.cdiv(tl.sum(own, 0), num_splits)
-    chunk = tl.maximum(tl.cdiv(chunk, GRANULE) * GRANULE, GRANULE)
+    chunk = tl.maximum(tl.cdiv(chunk, GRANULE) * GRANULE, MIN_CHUNK)
     items = tl.where(is_live, tl.maximum(tl.cdiv(own, chunk), 1), 0)
     offset = tl.cumsum(items, 0) - items
     num_items = tl.sum(items, 0)
@@ -164,45 +165,42 @@ def decode_attention_kernel(
     head = kv_head * GROUP + member
     head_mask = member < GROUP
     cos, sin = load_rotation(cos_ptr, sin_ptr, position, dim, HEAD_DIM)
+    token = first + tl.arange(0, TILE)
     if STAGES == 0:
-        key, value = load_tile(
-            key_cache_ptr,
-            value_cache_ptr,
-            table_ptr,
-            first,
-            end,
-            kv_head,
-            NUM_KV_HEADS,
-            HEAD_DIM,
-            BLOCK_SIZE,
-            TILE,
-            True,
-        )
+        mask = token < end
+        offset = tile_offset(table_ptr, token, mask, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, True)
+        key = load_tile(key_cache_ptr, offset, mask, True)
+        value = load_tile(value_cache_ptr, offset, mask, True)
     if PDL:
         gdc_wait()
 
     row_ptr = qkv_ptr + row.to(tl.int64) * ((NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM)
-    only = tl.arange(0, 1)
+    partner = (dim + HEAD_DIM // 2) % HEAD_DIM
+    key_ptr = row_ptr + (NUM_HEADS + kv_head) * HEAD_DIM
     query, query_swapped = load_pairs(row_ptr, head, head_mask, dim, HEAD_DIM)
-    new_key, new_key_swapped = load_pairs(row_ptr + (NUM_HEADS + kv_head) * HEAD_DIM, only, only == 0, dim, HEAD_DIM)
+    new_key = tl.load(key_ptr + dim).to(tl.float32)
+    new_key_swapped = tl.load(key_ptr + partner).to(tl.float32)
     new_value = tl.load(row_ptr + (NUM_HEADS + NUM_KV_HEADS + kv_head) * HEAD_DIM + dim)
     if QK_NORM:
         query, query_swapped = norm_pairs(query, query_swapped, query_norm_ptr, dim, eps, HEAD_DIM)
-        new_key, new_key_swapped = norm_pairs(new_key, new_key_swapped, key_norm_ptr, dim, eps, HEAD_DIM)
+        norm = tl.rsqrt(tl.sum(new_key * new_key, 0) / HEAD_DIM + eps)
+        new_key = new_key * norm * tl.load(key_norm_ptr + dim).to(tl.float32)
+        new_key_swapped = new_key_swapped * norm * tl.load(key_norm_ptr + partner).to(tl.float32)
     query = query * cos[None, :] + query_swapped * sin[None, :]
     query = (query * (scale * LOG2_E)).to(qkv_ptr.dtype.element_ty)
-    new_key = (new_key * cos[None, :] + new_key_swapped * sin[None, :]).to(key_cache_ptr.dtype.element_ty)
+    new_key = (new_key * cos + new_key_swapped * sin).to(key_cache_ptr.dtype.element_ty)
     if is_last:
         block = tl.load(table_ptr + position // BLOCK_SIZE).to(tl.int64)
         line = (block * NUM_KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE
-        tl.store(key_cache_ptr + line * HEAD_DIM + only[:, None] + dim[None, :], new_key)
+        tl.store(key_cache_ptr + line * HEAD_DIM + dim, new_key)
         tl.store(value_cache_ptr + line * HEAD_DIM + dim, new_value.to(value_cache_ptr.dtype.element_ty))
 
     # The row's last item starts from the new token itself (and the shared prefix), the others from nothing.
-    own_score = tl.sum(query.to(tl.float32) * new_key.to(tl.float32), 1)
+    own_score = tl.sum(query.to(tl.float32) * new_key.to(tl.float32)[None, :], 1)
     peak = tl.where(is_last, own_score, float("-inf"))
     total = tl.where(is_last, 1.0, 0.0) + tl.zeros([PADDED_GROUP], tl.float32)
-    acc = tl.where(is_last, 1.0, 0.0) * (tl.zeros([PADDED_GROUP, HEAD_DIM], tl.float32) + new_value.to(tl.float32))
+    own_value = tl.where(is_last, new_value.to(tl.float32), 0.0)
+    acc = tl.zeros([PADDED_GROUP, HEAD_DIM], tl.float32) + own_value[None, :]
     if NUM_PREFIX_SPLITS > 0 and is_last and start > 0:
         for split in tl.static_range(NUM_PREFIX_SPLITS):
             prefix_line = (split * num_rows + row) * NUM_HEADS + head
@@ -213,41 +211,39 @@ def decode_attention_kernel(
             )
             peak, total, acc = merge(peak, total, acc, prefix_peak, prefix_total, prefix_acc)
 
-    token = tl.arange(0, TILE)
     if STAGES == 0:
-        for at in range(first, end, TILE):
-            next_key, next_value = load_tile(
-                key_cache_ptr,
-                value_cache_ptr,
-                table_ptr,
-                at + TILE,
-                end,
-                kv_head,
-                NUM_KV_HEADS,
-                HEAD_DIM,
-                BLOCK_SIZE,
-                TILE,
-                True,
-            )
-            peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
+        for _ in range(first, end, TILE):
+            # The next tile is on its way to registers while this one is used.
+            next_mask = token + TILE < end
+            offset = tile_offset(table_ptr, token + TILE, next_mask, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, True)
+            next_key = load_tile(key_cache_ptr, offset, next_mask, True)
+            next_value = load_tile(value_cache_ptr, offset, next_mask, True)
+            score = tl.dot(query, key.to(query.dtype).T)
+            peak, total, acc = fold(score, value.to(query.dtype), (token < end)[None, :], peak, total, acc, True)
+            token += TILE
             key = next_key
             value = next_value
     else:
         for at in tl.range(first, end, TILE, num_stages=STAGES):
-            key, value = load_tile(
+            token = at + tl.arange(0, TILE)
+            mask = token < end
+            peak, total, acc = attend_cached(
+                query,
                 key_cache_ptr,
                 value_cache_ptr,
                 table_ptr,
-                at,
-                end,
+                token,
+                mask,
+                mask[None, :],
                 kv_head,
+                peak,
+                total,
+                acc,
                 NUM_KV_HEADS,
                 HEAD_DIM,
                 BLOCK_SIZE,
-                TILE,
                 True,
             )
-            peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
 
     out_line = row.to(tl.int64) * NUM_HEADS + head
     if num_items == 1:
@@ -274,5 +270,5 @@ def decode_attention_kernel(
                 HEAD_DIM,
                 GROUP,
                 COMBINED_GROUP,
-                8,
+                16,
             )

@@ -10,20 +10,29 @@ from octavo_kernels.launch import launch_options, next_power_of_two, runs_triton
 __all__ = ["embed", "embed_reference"]
 
 
-def embed(tokens: torch.Tensor, table: torch.Tensor, out: torch.Tensor, *, pdl: bool = False) -> torch.Tensor:
-    """``out[i] = table[tokens[i]]``; rows whose token is negative (padding of a batch bucket) become zero.
+def embed(
+    tokens: torch.Tensor,
+    table: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    rows: torch.Tensor | None = None,
+    pdl: bool = False,
+) -> torch.Tensor:
+    """``out[i] = table[tokens[rows[i]]]``, or ``table[tokens[i]]`` without rows; a negative token becomes zero.
 
-    tokens: int32 [num_tokens]; table: [vocab_size, hidden_size]; out: [num_tokens, hidden_size].
+    tokens: int32; rows: int32 [num_tokens]; table: [vocab_size, hidden_size]; out: [num_tokens, hidden_size].
     """
     if not runs_triton(table):
-        return embed_reference(tokens, table, out)
+        return embed_reference(tokens, table, out, rows)
     from octavo_kernels.embedding.kernel import embed_kernel
 
     num_tokens, hidden_size = out.shape
     embed_kernel[(num_tokens,)](
         tokens,
+        tokens if rows is None else rows,
         table,
         out,
+        HAS_ROWS=rows is not None,
         HIDDEN=hidden_size,
         BLOCK=next_power_of_two(hidden_size),
         **launch_options(4, pdl=pdl),

@@ -1,7 +1,7 @@
 import triton
 import triton.language as tl
 
-from octavo_kernels.paged_tiles import LOG2_E, attend, load_tile
+from octavo_kernels.paged_tiles import LOG2_E, attend_cached
 
 
 @triton.jit
@@ -59,29 +59,47 @@ def prefill_attention_kernel(
     total = tl.zeros([QUERIES], tl.float32)
     acc = tl.zeros([QUERIES, HEAD_DIM], tl.float32)
     for at in tl.range(begin, full, TILE, num_stages=STAGES):
-        key, value = load_tile(
+        token = at + tl.arange(0, TILE)
+        peak, total, acc = attend_cached(
+            query,
             key_cache_ptr,
             value_cache_ptr,
             table_ptr,
-            at,
-            full,
+            token,
+            token < end,
+            mask[:, None],
             kv_head,
+            peak,
+            total,
+            acc,
             NUM_KV_HEADS,
             HEAD_DIM,
             BLOCK_SIZE,
-            TILE,
             False,
         )
-        peak, total, acc = attend(query, key, value, mask[:, None], peak, total, acc, False)
     for at in tl.range(full, end, TILE):
-        key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE, True
-        )
-        age = position[:, None] - (at + tl.arange(0, TILE))[None, :]
+        token = at + tl.arange(0, TILE)
+        age = position[:, None] - token[None, :]
         visible = age >= 0
         if window > 0:
             visible = visible & (age < window)
-        peak, total, acc = attend(query, key, value, visible, peak, total, acc, True)
+        peak, total, acc = attend_cached(
+            query,
+            key_cache_ptr,
+            value_cache_ptr,
+            table_ptr,
+            token,
+            token < end,
+            visible,
+            kv_head,
+            peak,
+            total,
+            acc,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_SIZE,
+            True,
+        )
     total = tl.where(mask, total, 1.0)
     out = (acc / total[:, None]).to(out_ptr.dtype.element_ty)
     tl.store(out_ptr + row[:, None] * (NUM_HEADS * HEAD_DIM) + head * HEAD_DIM + dim[None, :], out, mask=mask[:, None])

@@ -2,7 +2,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from octavo_kernels.paged_tiles import LOG2_E, attend, load_tile
+from octavo_kernels.paged_tiles import LOG2_E, attend_cached
 
 
 @triton.jit
@@ -76,12 +76,26 @@ def prefix_attention_kernel(
     peak = tl.zeros([ROWS * PADDED_GROUP], tl.float32) + float("-inf")
     total = tl.zeros([ROWS * PADDED_GROUP], tl.float32)
     acc = tl.zeros([ROWS * PADDED_GROUP, HEAD_DIM], tl.float32)
-    token = tl.arange(0, TILE)
     for at in tl.range(first, end, TILE, num_stages=STAGES):
-        key, value = load_tile(
-            key_cache_ptr, value_cache_ptr, table_ptr, at, end, kv_head, NUM_KV_HEADS, HEAD_DIM, BLOCK_SIZE, TILE, True
+        token = at + tl.arange(0, TILE)
+        is_shared = token < end
+        peak, total, acc = attend_cached(
+            query,
+            key_cache_ptr,
+            value_cache_ptr,
+            table_ptr,
+            token,
+            is_shared,
+            is_shared[None, :],
+            kv_head,
+            peak,
+            total,
+            acc,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_SIZE,
+            True,
         )
-        peak, total, acc = attend(query, key, value, (at + token < end)[None, :], peak, total, acc, True)
 
     line = (split * num_rows + row) * NUM_HEADS + head
     tl.store(stats_ptr + line * 2, peak, mask=mask)

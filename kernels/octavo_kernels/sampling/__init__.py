@@ -12,7 +12,9 @@ from octavo_kernels.sampling.reference import greedy_reference, keep_mask_refere
 __all__ = ["SamplingTensors", "SamplingWorkspace", "greedy", "greedy_reference", "keep_mask_reference", "sample"]
 
 _SLICE_BLOCK = 1024
-_SEARCH_BLOCK = 2048
+_SEARCH_BLOCK = 8192
+# Distance of neighbours in fp32's bit pattern: 16-bit logits need not be searched down to the last bit.
+_FINEST = {torch.bfloat16: 1 << 16, torch.float16: 1 << 12, torch.float32: 1}
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,22 @@ class SamplingWorkspace:
         )
 
 
-def greedy(logits: torch.Tensor, workspace: SamplingWorkspace, out: torch.Tensor, *, pdl: bool = False) -> torch.Tensor:
+def greedy(
+    logits: torch.Tensor,
+    workspace: SamplingWorkspace,
+    out: torch.Tensor,
+    *,
+    rows: torch.Tensor | None = None,
+    pdl: bool = False,
+) -> torch.Tensor:
     """``out[i] = argmax(logits[i])``, the lowest index on a tie; -1 for a row with logits that are not finite.
 
-    logits: [num_rows, vocab_size]; out: int32 [num_rows].
+    logits: [num_rows, vocab_size]; out: int32; rows: int32 [num_rows], where in ``out`` each token goes, if not ``i``.
     """
     if not runs_triton(logits):
-        return greedy_reference(logits, out)
+        return greedy_reference(logits, out, rows)
     _best_of_slices(logits, workspace, None, None, pdl)
-    _best_of_rows(workspace, out, pdl)
+    _best_of_rows(workspace, logits.shape[0], out, rows, pdl)
     return out
 
 
@@ -64,6 +73,7 @@ def sample(
     workspace: SamplingWorkspace,
     out: torch.Tensor,
     *,
+    rows: torch.Tensor | None = None,
     pdl: bool = False,
 ) -> torch.Tensor:
     """Draw one token per row from the softmax of ``logits / temperature``, restricted to top-k, then top-p, then min-p.
@@ -85,11 +95,12 @@ def sample(
         params.min_p,
         workspace.thresholds,
         vocab_size,
-        BLOCK=_SEARCH_BLOCK,
-        **launch_options(8, pdl=pdl),
+        FINEST=_FINEST[logits.dtype],
+        BLOCK=min(_SEARCH_BLOCK, next_power_of_two(vocab_size)),
+        **launch_options(16, pdl=pdl),
     )
     _best_of_slices(logits, workspace, params, positions, pdl)
-    _best_of_rows(workspace, out, pdl)
+    _best_of_rows(workspace, num_rows, out, rows, pdl)
     return out
 
 
@@ -120,14 +131,18 @@ def _best_of_slices(
     )
 
 
-def _best_of_rows(workspace: SamplingWorkspace, out: torch.Tensor, pdl: bool) -> None:
+def _best_of_rows(
+    workspace: SamplingWorkspace, num_rows: int, out: torch.Tensor, rows: torch.Tensor | None, pdl: bool
+) -> None:
     from octavo_kernels.sampling.kernel import best_of_row_kernel
 
-    num_rows, num_slices = workspace.values.shape
+    num_slices = workspace.values.shape[1]
     best_of_row_kernel[(num_rows,)](
         workspace.values,
         workspace.indices,
+        out if rows is None else rows,
         out,
+        HAS_ROWS=rows is not None,
         NUM_SLICES=num_slices,
         BLOCK=next_power_of_two(num_slices),
         **launch_options(1, pdl=pdl),

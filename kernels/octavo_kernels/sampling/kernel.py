@@ -5,6 +5,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 LOWEST = tl.constexpr(-3.0e38)
 NO_TOKEN = tl.constexpr(2147483647)
 NOT_FINITE = tl.constexpr(-1)
+WAYS = tl.constexpr(4)
 
 
 @triton.jit
@@ -15,9 +16,9 @@ def value_of_key(key):
 
 @triton.jit
 def measure(logits_ptr, peak, inv_temperature, floor, cut, vocab_size, BLOCK: tl.constexpr):
-    """Number of logits >= each cut [16], and their softmax mass relative to the peak, among those >= floor."""
-    count = tl.zeros([16], tl.int32)
-    mass = tl.zeros([16], tl.float32)
+    """Number of logits >= each cut [WAYS], and their softmax mass relative to the peak, among those >= floor."""
+    count = tl.zeros([WAYS], tl.int32)
+    mass = tl.zeros([WAYS], tl.float32)
     for first in range(0, vocab_size, BLOCK):
         token = first + tl.arange(0, BLOCK)
         x = tl.load(logits_ptr + token, mask=token < vocab_size, other=float("-inf")).to(tl.float32)
@@ -29,18 +30,28 @@ def measure(logits_ptr, peak, inv_temperature, floor, cut, vocab_size, BLOCK: tl
 
 
 @triton.jit
-def highest_cut(logits_ptr, peak, inv_temperature, floor, goal, vocab_size, BY_MASS: tl.constexpr, BLOCK: tl.constexpr):
-    """The highest logit with at least ``goal`` tokens (or mass) at or above it: 16-way search in float order."""
+def highest_cut(
+    logits_ptr,
+    peak,
+    inv_temperature,
+    floor,
+    goal,
+    vocab_size,
+    BY_MASS: tl.constexpr,
+    FINEST: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The highest logit with ``goal`` tokens (or mass) at or above it: a search in float order, WAYS at a time."""
     low = tl.full([], -2147483648, tl.int64)
-    step = tl.full([], 268435456, tl.int64)
-    way = tl.arange(0, 16).to(tl.int64)
-    for _ in range(8):
+    step = tl.full([], 4294967296 // WAYS, tl.int64)
+    way = tl.arange(0, WAYS).to(tl.int64)
+    while step >= FINEST:
         cut = value_of_key((low + way * step).to(tl.int32))
         count, mass = measure(logits_ptr, peak, inv_temperature, floor, cut, vocab_size, BLOCK)
         reached = mass >= goal if BY_MASS else count >= goal
         # The first way always reaches the goal; NaN cuts beyond the infinities count nothing.
         low += tl.max(tl.where(reached, way, 0), 0) * step
-        step = step // 16
+        step = step // WAYS
     return value_of_key(low.to(tl.int32))
 
 
@@ -53,6 +64,7 @@ def thresholds_kernel(
     min_p_ptr,
     thresholds_ptr,
     vocab_size,
+    FINEST: tl.constexpr,
     BLOCK: tl.constexpr,
     PDL: tl.constexpr,
 ):
@@ -77,15 +89,15 @@ def thresholds_kernel(
         peak = tl.max(best, 0)
         inv_temperature = 1.0 / temperature
         if cuts_k:
-            threshold = highest_cut(row_ptr, peak, inv_temperature, LOWEST, top_k, vocab_size, False, BLOCK)
+            threshold = highest_cut(row_ptr, peak, inv_temperature, LOWEST, top_k, vocab_size, False, FINEST, BLOCK)
         if top_p < 1.0:
             floor = tl.maximum(threshold, LOWEST)
             _, mass = measure(
-                row_ptr, peak, inv_temperature, floor, tl.zeros([16], tl.float32) + floor, vocab_size, BLOCK
+                row_ptr, peak, inv_temperature, floor, tl.zeros([WAYS], tl.float32) + floor, vocab_size, BLOCK
             )
             goal = top_p * tl.max(mass, 0)
             threshold = tl.maximum(
-                threshold, highest_cut(row_ptr, peak, inv_temperature, floor, goal, vocab_size, True, BLOCK)
+                threshold, highest_cut(row_ptr, peak, inv_temperature, floor, goal, vocab_size, True, FINEST, BLOCK)
             )
         if min_p > 0.0:
             threshold = tl.maximum(threshold, peak + tl.log(min_p) * temperature)
@@ -144,7 +156,14 @@ def best_of_slice_kernel(
 
 @triton.jit
 def best_of_row_kernel(
-    values_ptr, indices_ptr, out_ptr, NUM_SLICES: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr
+    values_ptr,
+    indices_ptr,
+    rows_ptr,
+    out_ptr,
+    HAS_ROWS: tl.constexpr,
+    NUM_SLICES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     row = tl.program_id(0)
     part = tl.arange(0, BLOCK)
@@ -156,4 +175,5 @@ def best_of_row_kernel(
     token = tl.load(indices_ptr + row * NUM_SLICES + part, mask=mask, other=NO_TOKEN)
     best = tl.max(value, 0)
     chosen = tl.min(tl.where(value == best, token, NO_TOKEN), 0)
-    tl.store(out_ptr + row, tl.where(tl.min(token, 0) == NOT_FINITE, NOT_FINITE, chosen))
+    target = tl.load(rows_ptr + row) if HAS_ROWS else row
+    tl.store(out_ptr + target, tl.where(tl.min(token, 0) == NOT_FINITE, NOT_FINITE, chosen))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import torch
 
 
-def greedy_reference(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    return out.copy_(torch.where(logits.isfinite().all(-1), logits.float().argmax(-1), -1))
+def greedy_reference(logits: torch.Tensor, out: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+    chosen = torch.where(logits.isfinite().all(-1), logits.float().argmax(-1), -1).to(out.dtype)
+    return out.copy_(chosen) if rows is None else out.index_copy_(0, rows.long(), chosen)
 
 
 def keep_mask_reference(
