@@ -65,6 +65,8 @@ class EngineClient:
         """
         if self._failure:
             raise EngineDead(str(self._failure))
+        if not self._is_ready:
+            raise EngineDead("the engine is not ready yet; await start() first")
         if not self._streams:
             self._last_progress = time.monotonic()
         request_id = f"{next(self._ids)}"
@@ -85,8 +87,11 @@ class EngineClient:
     @property
     def is_alive(self) -> bool:
         """Whether the engine is ready and its process runs. False before `start` has returned."""
-        is_ready = self._ready is not None and self._ready.done()
-        return is_ready and self._failure is None and self._transport.is_alive
+        return self._is_ready and self._failure is None and self._transport.is_alive
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._ready is not None and self._ready.done()
 
     @property
     def seconds_since_progress(self) -> float:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -71,7 +72,9 @@ class ProcessTransport:
         self._loop.add_reader(self._process.sentinel, self._on_exit)
 
     def send(self, message: ToEngine) -> None:
-        self._socket.send(self._encoder.encode(message))
+        """A message to an engine that is gone is lost; its end is reported by itself."""
+        with suppress(zmq.Again):
+            self._socket.send(self._encoder.encode(message), zmq.NOBLOCK)
         self._loop.call_soon(self._read)
 
     async def stop(self, grace_seconds: float) -> None:
@@ -79,7 +82,7 @@ class ProcessTransport:
             return
         self._loop.remove_reader(self._process.sentinel)
         if self._process.is_alive():
-            self._socket.send(self._encoder.encode(Shutdown()))
+            self.send(Shutdown())
             await asyncio.to_thread(self._process.join, grace_seconds)
         if self._process.is_alive():
             self._process.kill()
