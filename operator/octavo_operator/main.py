@@ -1,12 +1,12 @@
 """The operator's process: Kopf's handlers, and what runs beside them."""
 
 import asyncio
-import inspect
 import logging
 import signal
 import sys
 import threading
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import kopf
@@ -22,6 +22,8 @@ from octavo_operator.settings import Settings
 from octavo_operator.watch import Watcher
 
 logger = logging.getLogger("octavo_operator")
+
+RESTART_SECONDS = 2.0
 
 registry = kopf.OperatorRegistry()
 
@@ -62,8 +64,7 @@ async def login(memo: Any, **_: Any) -> kopf.ConnectionInfo:
 async def connection_info(kube: Kube) -> kopf.ConnectionInfo:
     """Return for Kopf the credentials that our own connection uses."""
     configuration = kube.configuration
-    token = configuration.get_api_key_with_prefix("BearerToken")
-    token = await token if inspect.isawaitable(token) else token
+    token = await configuration.get_api_key_with_prefix("BearerToken")
     scheme, _, secret = (token or "").partition(" ")
     return kopf.ConnectionInfo(
         server=configuration.host,
@@ -88,7 +89,18 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 
 async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -> None:
-    """Run Kopf until cancelled.
+    """Run Kopf for ever. Where it gives up, as on errors of the API server, it begins anew and lists everything."""
+    while True:
+        try:
+            await _run_kopf(watcher, kube, namespaces)
+        except Exception:
+            logger.exception("Watching failed")
+        logger.warning("Watching begins anew in %.0f s", RESTART_SECONDS)
+        await asyncio.sleep(RESTART_SECONDS)
+
+
+async def _run_kopf(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -> None:
+    """Run Kopf until it ends or this is cancelled.
 
     Kopf has a thread and a loop of its own: when it ends, it cancels every task of its loop that it does not know.
     """
@@ -97,24 +109,22 @@ async def watch(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -> No
     def notify(kind: Kind, event: Any) -> None:
         loop.call_soon_threadsafe(watcher.on_event, kind, event)
 
-    thread = asyncio.create_task(
-        asyncio.to_thread(
-            kopf.run,
-            registry=registry,
-            settings=kopf_settings(),
-            memo=kopf.Memo(notify=notify, kube=kube),
-            identity=KOPF_IDENTITY,
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=stop,
-        )
+    run = partial(
+        kopf.run,
+        registry=registry,
+        settings=kopf_settings(),
+        memo=kopf.Memo(notify=notify, kube=kube),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
     )
+    thread = asyncio.create_task(asyncio.to_thread(run))
     try:
         await asyncio.shield(thread)
     finally:
         stop.set()
-        await thread
+        await asyncio.wait([thread])
 
 
 async def operate(settings: Settings, kube: Kube, stop: asyncio.Event, resolve: Resolver = pod_address) -> None:

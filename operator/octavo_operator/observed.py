@@ -1,6 +1,6 @@
 """What is there of a service, as plain values for the planners."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from octavo_operator.autoscaler.types import PodPhase, PodView
@@ -99,10 +99,10 @@ class Observed:
 
     revisions: tuple[Revision, ...] = ()
     num_terminating: int = 0
-    pods: tuple[Pod, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pods", tuple(pod for revision in self.revisions for pod in revision.pods))
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for revision in self.revisions for pod in revision.pods)
 
     def revision(self, name: str) -> Revision | None:
         return next((revision for revision in self.revisions if revision.name == name), None)

@@ -10,6 +10,7 @@ from octavo_operator.cache import Cache, split
 from octavo_operator.conditions import Acceptance, Situation
 from octavo_operator.drainer import Token
 from octavo_operator.errors import Conflict, Refused
+from octavo_operator.execute import Executor
 from octavo_operator.observe import observe
 from octavo_operator.observed import Observed
 from octavo_operator.render.pdb import render_pdb
@@ -17,7 +18,6 @@ from octavo_operator.render.secret import render_secret, secret_name
 from octavo_operator.render.service import render_service
 from octavo_operator.report import Reporter
 from octavo_operator.resource import InferenceService
-from octavo_operator.revisions import Revisions
 from octavo_operator.scaler import Scaler
 from octavo_operator.services import Services
 
@@ -35,7 +35,7 @@ class Reconciler:
         cache: Cache,
         services: Services,
         applier: Applier,
-        revisions: Revisions,
+        executor: Executor,
         scaler: Scaler,
         reporter: Reporter,
         token: Token,
@@ -43,7 +43,7 @@ class Reconciler:
         self._cache = cache
         self._services = services
         self._applier = applier
-        self._revisions = revisions
+        self._executor = executor
         self._scaler = scaler
         self._reporter = reporter
         self._token = token
@@ -70,7 +70,7 @@ class Reconciler:
     ) -> tuple[Acceptance, float | None]:
         try:
             await self._ensure_children(service, observed)
-            return Acceptance(), await self._revisions.advance(service, observed, desired)
+            return Acceptance(), await self._executor.advance(service, observed, desired)
         except Conflict as error:
             return Acceptance("Conflict", str(error)), CONFLICT_RETRY_SECONDS
         except Refused as error:

@@ -16,6 +16,7 @@ from octavo_operator.drainer import Drainer
 from octavo_operator.engines import EngineAdmin, Resolver, pod_address
 from octavo_operator.errors import ApiError, LeaseLost
 from octavo_operator.events import Recorder
+from octavo_operator.execute import Executor
 from octavo_operator.health import HealthServer
 from octavo_operator.keys import load_operator_key
 from octavo_operator.kube import Kube
@@ -25,7 +26,6 @@ from octavo_operator.reconcile import Reconciler
 from octavo_operator.render.secret import admin_token
 from octavo_operator.report import Reporter
 from octavo_operator.resource import InferenceService
-from octavo_operator.revisions import Revisions
 from octavo_operator.scaler import Scaler
 from octavo_operator.scrape import ScrapeLimits, Scraper
 from octavo_operator.services import Services
@@ -93,9 +93,9 @@ class Runtime:
         grace = self._settings.endpoint_grace_seconds
         self._scaler = Scaler(self.cache, self.services, self.queue, self._scraper, self._resolve)
         self._drainer = Drainer(self.cache, self.services, self.queue, admin, token, grace)
-        revisions = Revisions(self.cache, applier, self._drainer, self._scaler, recorder, self._settings)
+        executor = Executor(self.cache, applier, self._drainer, self._scaler, recorder, self._settings)
         reporter = Reporter(kube, self.cache, recorder)
-        self._reconciler = Reconciler(self.cache, self.services, applier, revisions, self._scaler, reporter, token)
+        self._reconciler = Reconciler(self.cache, self.services, applier, executor, self._scaler, reporter, token)
 
     async def _work(self) -> None:
         """Reconcile one key after another. What fails is tried again later; only a lost Lease ends it."""

@@ -14,7 +14,7 @@ from octavo_operator.resource import InferenceService
 from octavo_operator.settings import Settings
 from tests.operator.builders import service
 
-GPU = {"accelerator": {"count": 1}}
+GPU: dict[str, Any] = {"accelerator": {"count": 1}}
 FIELDS: dict[str, Any] = {
     "dtype": "half",
     "blockSize": 32,

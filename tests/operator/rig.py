@@ -5,6 +5,7 @@ There are no nodes: the rig plays the kubelet, with a fake engine behind every p
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
@@ -29,9 +30,7 @@ async def install_crd(kube: Kube, crd: Object) -> None:
     path = f"{CRDS}/{crd['metadata']['name']}"
     query = [("fieldManager", "test"), ("force", "true")]
     await kube.request("PATCH", path, crd, query, "application/apply-patch+yaml")
-    await eventually(
-        lambda: kube.list_all(INFERENCE_SERVICE, "default"), lambda listing: "items" in listing, timeout=60
-    )
+    await eventually(lambda: kube.list_all(INFERENCE_SERVICE, "default"), lambda listing: "items" in listing, within=60)
 
 
 async def create_namespace(kube: Kube) -> str:
@@ -45,16 +44,16 @@ async def delete_namespace(kube: Kube, name: str) -> None:
         await kube.request("DELETE", f"{NAMESPACES}/{name}")
 
 
-async def eventually(look: Callable[[], Awaitable[Any]], until: Callable[[Any], Any], timeout: float = 15.0) -> Any:
+async def eventually(look: Callable[[], Awaitable[Any]], until: Callable[[Any], Any], within: float = 15.0) -> Any:
     """Look again and again until what is seen is as wanted; return it."""
-    deadline, seen = time.monotonic() + timeout, None
+    deadline, seen = time.monotonic() + within, None
     while time.monotonic() < deadline:
         with contextlib.suppress(NotFound):
             seen = await look()
             if until(seen):
                 return seen
         await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {timeout} s; last seen: {seen}")
+    raise AssertionError(f"not within {within} s; last seen: {seen}")
 
 
 def inference_service(name: str, namespace: str, **spec: Any) -> Object:
@@ -76,12 +75,13 @@ class Rig:
             namespaces=(namespace,),
             operator_namespace=namespace,
             host="127.0.0.1",
-            port=0,
+            port=(port := free_port()),
             lease_seconds=3.0,
             drain_poll_seconds=0.1,
             endpoint_grace_seconds=0.2,
             **settings,
         )
+        self.port = port
         self.engines: dict[str, FakeEngine] = {}
         self.num_placeable = 100
         self._stop = asyncio.Event()
@@ -179,6 +179,12 @@ class Rig:
     async def set_pod_status(self, name: str, status: Object) -> None:
         path = POD.path(self.namespace, name, "status")
         await self.kube.request("PATCH", path, {"status": status}, content_type=MERGE)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def running_status(ready: str) -> Object:

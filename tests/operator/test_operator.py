@@ -75,7 +75,7 @@ async def test_drift_is_repaired_within_a_second(rig: Rig) -> None:
         image = spec["template"]["spec"]["containers"][0]["image"]
         return bool(spec["replicas"] == 1 and image == rig.settings.engine_image)
 
-    await eventually(lambda: rig.deployment("chat"), is_repaired, timeout=1.0)
+    await eventually(lambda: rig.deployment("chat"), is_repaired, within=1.0)
 
 
 @pytest.mark.parametrize("kind", [SERVICE, DISRUPTION_BUDGET, DEPLOYMENT])
@@ -89,7 +89,7 @@ async def test_a_deleted_child_comes_back_within_a_second(rig: Rig, kind: Kind) 
     async def look() -> list[str]:
         return [each["metadata"]["uid"] for each in await rig.children(kind, "chat")]
 
-    await eventually(look, lambda uids: uids and metadata["uid"] not in uids, timeout=1.0)
+    await eventually(look, lambda uids: uids and metadata["uid"] not in uids, within=1.0)
 
 
 async def test_a_child_that_lost_its_labels_gets_them_back(rig: Rig) -> None:
@@ -206,7 +206,7 @@ async def test_a_namespace_goes_while_the_operator_is_down(kube: Kube) -> None:
         await rig.create("chat")
         await rig.is_ready("chat", "1/1")
     await delete_namespace(kube, namespace)
-    await eventually(lambda: namespaces(kube), lambda names: namespace not in names, timeout=60)
+    await eventually(lambda: namespaces(kube), lambda names: namespace not in names, within=60)
 
 
 async def namespaces(kube: Kube) -> set[str]:
@@ -219,7 +219,7 @@ async def test_a_deleted_service_takes_its_children_along(rig: Rig) -> None:
     await rig.is_ready("chat", "1/1")
     await rig.kube.delete(INFERENCE_SERVICE, rig.namespace, "chat", service["metadata"]["uid"])
     for kind in (DEPLOYMENT, POD, SERVICE, DISRUPTION_BUDGET, SECRET):
-        await eventually(partial(rig.children, kind, "chat"), lambda found: not found, timeout=30)
+        await eventually(partial(rig.children, kind, "chat"), lambda found: not found, within=30)
 
 
 async def test_another_replica_takes_over_at_once_when_the_leader_stops(kube: Kube, namespace: str) -> None:

@@ -131,7 +131,7 @@ async def test_advice_is_reported_and_not_acted_on(rig: Rig) -> None:
     load_all(rig, running=8, waiting=20, kv_used=950)
     service = await rig.has_condition("chat", "ScalingActive", "False", "Advisory")
     service = await eventually(
-        lambda: rig.get("chat"), lambda s: s["status"].get("autoscaling", {}).get("recommended", 0) > 1, timeout=25
+        lambda: rig.get("chat"), lambda s: s["status"].get("autoscaling", {}).get("recommended", 0) > 1, within=25
     )
     assert service["status"]["desiredReplicas"] == 1
     assert len(await rig.pods("chat")) == 1
