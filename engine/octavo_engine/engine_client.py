@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+from collections.abc import Callable
 
 from octavo_engine.config import EngineConfig
 from octavo_engine.engine_transport import ProcessTransport, Transport
@@ -26,6 +27,7 @@ class EngineClient:
     def __init__(self, config: EngineConfig, transport: Transport | None = None) -> None:
         self.config = config
         self.stats = EngineStats(block_size=config.block_size)
+        self.on_step: Callable[[EngineStats], None] = lambda _: None
         self._transport = transport or ProcessTransport()
         self._streams: dict[str, TokenStream] = {}
         self._ids = itertools.count()
@@ -112,6 +114,7 @@ class EngineClient:
         """Hand out all tokens of one step in one go."""
         if outputs.stats.steps_total > self.stats.steps_total:
             self._last_progress = time.monotonic()
+            self.on_step(outputs.stats)
         self.stats = outputs.stats
         for event in outputs.events:
             if stream := self._streams.get(event.request_id):

@@ -33,6 +33,7 @@ ToEngine = AddRequest | AbortRequests | Shutdown
 class TokenEvent(msgspec.Struct, frozen=True, gc=False):
     """New tokens of one request. `finish_reason` is set on its last event; `stop_token_id` when a stop token ended it,
     which then is the last of `token_ids`. Nothing follows an abort: whoever asked for it has stopped listening.
+    `started_at` is when its first step began, by `time.monotonic`, which all processes of a host share.
     """
 
     request_id: str
@@ -40,6 +41,7 @@ class TokenEvent(msgspec.Struct, frozen=True, gc=False):
     finish_reason: FinishReason | None = None
     stop_token_id: int | None = None
     num_cached_tokens: int = 0
+    started_at: float = 0.0
     error: str | None = None
     error_code: ErrorCode | None = None
 

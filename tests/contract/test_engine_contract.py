@@ -48,6 +48,7 @@ METRICS = {
     "octavo_prefix_cache_tokens": ("counter", {"result": {"hit", "miss"}}),
     "octavo_preemptions": ("counter", {"kind": {"recompute", "swap"}}),
     "octavo_engine_steps": ("counter", {}),
+    "octavo_engine_steps_shed": ("counter", {}),
     "octavo_engine_idle": ("gauge", {}),
     "octavo_step_seconds": ("histogram", {}),
     "octavo_time_to_first_token_seconds": ("histogram", {}),

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,6 +43,7 @@ class FakeEngine:
     def __init__(self, reply: str = "Hello, world.", *, tokens_per_event: int = 1, num_ungated: int = 0) -> None:
         self.ready = READY
         self.stats = EngineStats(num_blocks=64, block_size=16)
+        self.on_step: Callable[[EngineStats], None] = lambda _: None
         self.is_alive = True
         self.seconds_since_progress = 0.0
         self.gate = asyncio.Event()

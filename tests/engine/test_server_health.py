@@ -2,6 +2,8 @@
 
 import pytest
 
+from octavo_engine.messages import EngineStats
+
 from .server_support import FakeEngine, client_of, make_app, service_of
 
 COMPLETION = {"model": "fake", "prompt": "Hi"}
@@ -113,12 +115,17 @@ async def test_metrics_survive_an_engine_that_cannot_answer(caplog: pytest.LogCa
 
 
 async def test_times_and_ends_of_requests_are_measured() -> None:
-    app = make_app(FakeEngine(tokens_per_event=5))
+    engine = FakeEngine(tokens_per_event=5)
+    app = make_app(engine)
     async with client_of(app) as client:
         await client.post("/v1/completions", json=COMPLETION)
         await client.post("/v1/completions", json=COMPLETION | {"max_tokens": 5, "n": 2})
         await client.post("/v1/completions", json=COMPLETION | {"max_tokens": 0})
+    engine.on_step(EngineStats(step_seconds=0.3))
     text = service_of(app).metrics.render().decode()
+    assert 'octavo_step_seconds_sum{model="fake"} 0.3' in text
+    assert 'octavo_queue_seconds_count{model="fake"} 3.0' in text
+    assert 'octavo_prefill_seconds_count{model="fake"} 3.0' in text
     assert 'octavo_time_to_first_token_seconds_count{model="fake"} 3.0' in text
     assert 'octavo_request_seconds_count{model="fake"} 3.0' in text
     assert 'octavo_requests_finished_total{model="fake",reason="stop"} 1.0' in text

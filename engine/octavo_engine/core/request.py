@@ -35,6 +35,7 @@ class Request:
         "rank",
         "request_id",
         "row",
+        "started_at",
         "state",
         "stop_token_ids",
         "token_ids",
@@ -56,6 +57,7 @@ class Request:
         self.num_registered_blocks = 0
         self.num_tabled_blocks = 0
         self.num_cached_tokens: int | None = None
+        self.started_at = 0.0
         self.num_computed_tokens = 0
         self.num_pending_tokens = 0
         self.num_inflight_steps = 0

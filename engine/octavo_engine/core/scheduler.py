@@ -55,6 +55,7 @@ class Scheduler:
         self._releasing: set[Request] = set()
         self._in_flight: deque[StepInFlight] = deque()
         self.counters = Counters()
+        self._started: list[Request] = []
 
     @property
     def pool(self) -> BlockPool:
@@ -223,8 +224,14 @@ class Scheduler:
         if request.num_cached_tokens is None:
             self._count_first_start(request)
 
+    def take_started(self) -> list[Request]:
+        """Requests that were scheduled for the first time since the last call."""
+        started, self._started = self._started, []
+        return started
+
     def _count_first_start(self, request: Request) -> None:
         request.num_cached_tokens = request.num_computed_tokens
+        self._started.append(request)
         self.counters.prompt_tokens += request.num_prompt_tokens
         self.counters.prefix_hit_tokens += request.num_cached_tokens
         self.counters.prefix_miss_tokens += request.num_prompt_tokens - request.num_cached_tokens
@@ -290,4 +297,5 @@ def _event(request: Request, token_id: int, finish_reason: FinishReason | None) 
         finish_reason=finish_reason,
         stop_token_id=token_id if finish_reason == "stop" else None,
         num_cached_tokens=request.num_cached_tokens or 0,
+        started_at=request.started_at,
     )

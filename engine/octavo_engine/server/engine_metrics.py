@@ -55,6 +55,7 @@ class EngineCollector(Collector):
         yield self._counter("prefix_cache_tokens", "Prompt tokens looked up in the prefix cache", lookups, "result")
         yield self._counter("preemptions", "Sequences put back for lack of blocks", kinds, "kind")
         yield self._counter("engine_steps", "Steps of the engine", {"": stats.steps_total})
+        yield self._counter("engine_steps_shed", "Steps too big for the memory", {"": stats.steps_shed_total})
         yield self._counter("kv_cache_repairs", "Idle checks that found lost blocks", {"": stats.block_repairs_total})
 
     def _vllm(self, stats: EngineStats) -> Iterator[Metric]:

@@ -1,6 +1,6 @@
 """What the server needs from the engine and the tokenizer. Tests pass fakes of these."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
 from octavo_engine.errors import EngineDead
@@ -18,6 +18,9 @@ class TokenEvents(Protocol):
 
 class Engine(Protocol):
     """One running engine, seen from the event loop."""
+
+    on_step: Callable[[EngineStats], None]
+    """Called after each step."""
 
     @property
     def ready(self) -> EngineReady: ...

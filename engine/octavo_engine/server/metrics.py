@@ -6,7 +6,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 
-from octavo_engine.messages import TokenEvent
+from octavo_engine.messages import EngineStats, TokenEvent
 from octavo_engine.server.engine_metrics import EngineCollector
 from octavo_engine.server.interfaces import Engine
 
@@ -42,6 +42,10 @@ class Metrics:
         self._finished = self._counter("requests_finished", "Sequences that ended", "reason", FINISH_REASONS)
         self._rejected = self._counter("requests_rejected", "Requests that were turned away", "reason", REJECTIONS)
         self._registry.register(EngineCollector(engine, model, alias))
+        engine.on_step = self._observe_step
+
+    def _observe_step(self, stats: EngineStats) -> None:
+        self.step.observe(stats.step_seconds)
 
     def finish(self, reason: str) -> None:
         self._finished.labels(self._model, reason).inc()
@@ -89,6 +93,8 @@ class SequenceTimer:
         now = time.monotonic()
         if self._last is None:
             self._metrics.time_to_first_token.observe(now - self._arrived)
+            self._metrics.queue.observe(max(0.0, event.started_at - self._arrived))
+            self._metrics.prefill.observe(now - max(event.started_at, self._arrived))
         else:
             self._metrics.inter_token.observe((now - self._last) / max(1, len(event.token_ids)))
         self._last = now
