@@ -11,7 +11,10 @@ from octavo_engine.attention.torch_backend import TorchAttention
 from octavo_engine.config import EngineConfig
 from octavo_engine.core.engine_core import EngineCore
 from octavo_engine.messages import AddRequest
+from octavo_engine.models import load_model_config
 from octavo_engine.models.llama import Llama
+from octavo_engine.models.ops import TorchOps
+from octavo_engine.models.weights import SafetensorsWeights
 from octavo_engine.runner.torch_runner import TorchRunner
 from octavo_engine.sampling_params import SamplingParams
 
@@ -48,6 +51,11 @@ def write_model(directory: Path, model_type: str, **overrides: Any) -> Path:
 def write_config(directory: Path, **raw: Any) -> Path:
     (directory / "config.json").write_text(json.dumps({**TINY, "model_type": "llama", **raw}))
     return directory
+
+
+def load_model(directory: Path) -> Llama:
+    weights = SafetensorsWeights(directory, torch.float32, torch.device("cpu"))
+    return Llama(load_model_config(directory), weights, TorchOps(), max_position=512)
 
 
 def make_core(

@@ -53,10 +53,10 @@ class TorchAttention:
         return TorchPlan(torch.from_numpy(layout.slots), list(self._groups(layout)))
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, plan: TorchPlan) -> Tensor:
-        """Values that are not finite are stored as finite ones: a masked position must not spoil another sequence."""
+        """What is not finite is stored as zero, for even at masked positions it would spoil the block's next owner."""
         keys, values = self._keys[layer], self._values[layer]
-        keys.flatten(0, 1).index_copy_(0, plan.slots, key.nan_to_num())
-        values.flatten(0, 1).index_copy_(0, plan.slots, value.nan_to_num())
+        keys.flatten(0, 1).index_copy_(0, plan.slots, key.nan_to_num(0.0, 0.0, 0.0))
+        values.flatten(0, 1).index_copy_(0, plan.slots, value.nan_to_num(0.0, 0.0, 0.0))
         if len(plan.groups) == 1:
             return self._attend_group(plan.groups[0], query, keys, values)
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
