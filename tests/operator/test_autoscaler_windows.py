@@ -147,5 +147,20 @@ def test_shrinking_is_limited_by_pods_per_period() -> None:
     assert numbers == [4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2]
 
 
+def test_the_pace_of_growth_does_not_count_what_was_just_taken_away() -> None:
+    service = Service(replace(QUICK, max_replicas=100), replicas=10)
+    service.look(*[IDLE] * 10)
+    service.replicas = 5
+    assert service.look(*[FULL] * 5, engine(prompt_tokens=50_000)).desired == 10
+
+
+def test_the_pace_of_shrinking_does_not_count_what_was_just_added() -> None:
+    spec = replace(QUICK, scale_down=ScaleDownSpec(stabilization_seconds=0, max_pods=1, period_seconds=60))
+    service = Service(replace(spec, min_replicas=2), replicas=2)
+    service.look(IDLE, IDLE)
+    service.replicas = 5
+    assert service.look(*[IDLE] * 5).desired == 4
+
+
 def test_a_fresh_state_is_what_a_new_operator_starts_from() -> None:
     assert Service().state == AutoscalerState()
