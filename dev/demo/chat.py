@@ -17,6 +17,7 @@ class StreamResult:
     `num_tokens` counts chunks with content; `retries` counts attempts that were refused before the stream began.
     """
 
+    max_tokens: int = 64
     num_tokens: int = 0
     finish_reason: str | None = None
     is_done: bool = False
@@ -24,7 +25,7 @@ class StreamResult:
     error: str | None = None
     started: float = 0.0
     first_token: float | None = None
-    ended: float = 0.0
+    ended: float | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -39,21 +40,20 @@ def make_client(base_url: str) -> openai.AsyncOpenAI:
     )
 
 
-async def stream_chat(client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int) -> StreamResult:
-    """Ask, read the stream to its end, and say how it ended. Whatever goes wrong is a result, not an exception."""
-    result = StreamResult(started=time.monotonic())
+async def stream_chat(client: openai.AsyncOpenAI, model: str, question: str, result: StreamResult) -> None:
+    """Ask, read the stream to its end, and write into `result` what came. Whatever goes wrong is a result too."""
+    result.started = time.monotonic()
     try:
-        await _read(client, model, question, max_tokens, result)
+        await _read(client, model, question, result)
     except Exception as error:
         result.error = f"{type(error).__name__}: {error}"
     result.ended = time.monotonic()
-    return result
 
 
-async def _read(client: openai.AsyncOpenAI, model: str, question: str, max_tokens: int, result: StreamResult) -> None:
+async def _read(client: openai.AsyncOpenAI, model: str, question: str, result: StreamResult) -> None:
     create = client.chat.completions.with_streaming_response.create
     messages: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-    async with create(model=model, messages=messages, max_tokens=max_tokens, stream=True) as response:
+    async with create(model=model, messages=messages, max_tokens=result.max_tokens, stream=True) as response:
         result.retries = response.retries_taken
         async for line in response.iter_lines():
             if line.startswith("data: "):

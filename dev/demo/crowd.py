@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable
 from dev.demo.chat import StreamResult
 from dev.demo.questions import question
 
-Chat = Callable[[str, int], Awaitable[StreamResult]]
+Chat = Callable[[str, StreamResult], Awaitable[None]]
 
 
 class Crowd:
     """Keeps `size` chats going. `size` may change at any time; nobody leaves in the middle of an answer."""
 
-    def __init__(self, chat: Chat, answer_tokens: tuple[int, int] = (32, 96), seed: int = 0) -> None:
+    def __init__(self, chat: Chat, answer_tokens: tuple[int, int] = (16, 48), seed: int = 0) -> None:
         self._chat = chat
         self._answer_tokens = answer_tokens
         self._rng = random.Random(seed)
         self._people: set[asyncio.Task[None]] = set()
         self._size = 0
+        self._open: list[StreamResult] = []
         self.results: list[StreamResult] = []
 
     @property
@@ -26,12 +27,9 @@ class Crowd:
         return len(self._people)
 
     @property
-    def num_cut(self) -> int:
-        return sum(result.is_cut for result in self.results)
-
-    @property
     def num_tokens(self) -> int:
-        return sum(result.num_tokens for result in self.results)
+        """Tokens received so far, those of unfinished answers included."""
+        return sum(result.num_tokens for result in (*self.results, *self._open))
 
     def resize(self, size: int) -> None:
         """Let people come until there are `size`, or let the surplus leave after their current answer."""
@@ -56,9 +54,14 @@ class Crowd:
     async def _ask_again_and_again(self) -> None:
         me = asyncio.current_task()
         while len(self._people) <= self._size:
-            max_tokens = self._rng.randint(*self._answer_tokens)
-            result = await self._chat(question(self._rng), max_tokens)
-            self.results.append(result)
-            if result.error:
-                await asyncio.sleep(1)
+            await self._ask_once()
         self._people -= {me}  # at once, so that two who end together do not both count as the one surplus
+
+    async def _ask_once(self) -> None:
+        result = StreamResult(max_tokens=self._rng.randint(*self._answer_tokens))
+        self._open.append(result)
+        await self._chat(question(self._rng), result)
+        self._open.remove(result)
+        self.results.append(result)
+        if result.error:
+            await asyncio.sleep(1)

@@ -29,7 +29,8 @@ class LoadPlan:
     stragglers: int = 2
     min_streams: int = 300
     max_replicas: int = 3
-    rise_timeout: float = 300
+    rise_timeout: float = 180
+    stay_timeout: float = 600
     fall_timeout: float = 240
 
 
@@ -55,9 +56,11 @@ class LoadTest:
             await self._crowd.dismiss()
 
     async def _rise(self) -> None:
+        plan = self._plan
         self._mark("crowd comes")
-        self._crowd.resize(self._plan.crowd)
-        await self._until(self._is_risen, self._plan.rise_timeout, "the replicas did not grow under load")
+        self._crowd.resize(plan.crowd)
+        await self._until(self._is_risen, plan.rise_timeout, f"the replicas did not grow to {plan.max_replicas}")
+        await self._until(self._is_heard, plan.stay_timeout, f"the crowd did not get {plan.min_streams} answers")
 
     async def _fall(self) -> None:
         """A few stay and keep asking, so that replicas drain with streams on them."""
@@ -67,8 +70,10 @@ class LoadTest:
         self._mark("back to 1")
 
     def _is_risen(self, now: ServiceView) -> bool:
-        is_grown = now.ready >= self._plan.max_replicas
-        return is_grown and len(self._crowd.results) >= self._plan.min_streams
+        return now.ready >= self._plan.max_replicas
+
+    def _is_heard(self, _: ServiceView) -> bool:
+        return len(self._crowd.results) >= self._plan.min_streams
 
     async def _until(self, condition: Callable[[ServiceView], bool], within: float, complaint: str) -> None:
         deadline = time.monotonic() + within

@@ -75,8 +75,8 @@ class Demo:
         with LiveTable(self.console) as table:
             async with make_client(url) as client:
 
-                async def chat(question: str, max_tokens: int) -> StreamResult:
-                    return await stream_chat(client, name, question, max_tokens)
+                async def chat(question: str, result: StreamResult) -> None:
+                    await stream_chat(client, name, question, result)
 
                 crowd = Crowd(chat)
                 self.timeline.results = crowd.results

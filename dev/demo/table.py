@@ -42,7 +42,7 @@ class LiveTable:
             self._live.update(as_table(self._rows), refresh=True)
         elif is_news:
             self._rows = [sample]
-            self._console.print(_line(sample), highlight=False)
+            self._console.print(_line(sample), markup=False, highlight=False, soft_wrap=True)
 
 
 def _is_news(last: Sample, sample: Sample) -> bool:

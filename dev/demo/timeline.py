@@ -55,6 +55,7 @@ class Timeline:
             "steps": self.steps,
             "streams": len(self.results),
             "cut_streams": sum(result.is_cut for result in self.results),
+            "errors": sorted({result.error for result in self.results if result.error}),
             "retried_requests": sum(result.retries for result in self.results),
             "tokens": sum(result.num_tokens for result in self.results),
             "replicas": [{"t": s.t, "ready": s.ready, "desired": s.desired} for s in self.samples],
