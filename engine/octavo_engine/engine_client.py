@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import Callable
 
@@ -19,6 +20,8 @@ from octavo_engine.messages import (
 )
 from octavo_engine.sampling_params import SamplingParams
 from octavo_engine.token_stream import TokenStream
+
+logger = logging.getLogger(__name__)
 
 
 class EngineClient:
@@ -114,13 +117,19 @@ class EngineClient:
         """Hand out all tokens of one step in one go."""
         if outputs.stats.steps_total > self.stats.steps_total:
             self._last_progress = time.monotonic()
-            self.on_step(outputs.stats)
+            self._observe(outputs.stats)
         self.stats = outputs.stats
         for event in outputs.events:
             if stream := self._streams.get(event.request_id):
                 stream.push(event)
                 if event.finish_reason:
                     del self._streams[event.request_id]
+
+    def _observe(self, stats: EngineStats) -> None:
+        try:
+            self.on_step(stats)
+        except Exception:
+            logger.exception("the observer of steps failed; serving goes on")
 
     def _on_close(self, request_id: str) -> None:
         """A stream that its reader left: the engine need not go on with it."""

@@ -86,14 +86,10 @@ class EngineCore:
         )
 
     def _submit(self) -> None:
-        while len(self._pending) < self._runner.max_inflight_steps and (batch := self._scheduler.schedule()):
-            self._stamp_started()
+        while len(self._pending) < self._runner.max_inflight_steps and (
+            batch := self._scheduler.schedule(time.monotonic())
+        ):
             self._pending.append(self._runner.submit(batch))
-
-    def _stamp_started(self) -> None:
-        now = time.monotonic()
-        for request in self._scheduler.take_started():
-            request.started_at = now
 
     def _commit(self) -> list[TokenEvent]:
         if not self._pending:

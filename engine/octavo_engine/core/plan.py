@@ -20,6 +20,7 @@ class Plan:
     request found no room or had to make room: then the plan is closed."""
 
     budget: int
+    now: float
     chunks: dict[Request, int] = field(default_factory=dict)
     is_closed: bool = False
 

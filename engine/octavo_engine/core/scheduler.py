@@ -55,7 +55,6 @@ class Scheduler:
         self._releasing: set[Request] = set()
         self._in_flight: deque[StepInFlight] = deque()
         self.counters = Counters()
-        self._started: list[Request] = []
 
     @property
     def pool(self) -> BlockPool:
@@ -88,9 +87,10 @@ class Scheduler:
         if request.state is not RequestState.FINISHED:
             self._finish(request)
 
-    def schedule(self) -> Batch | None:
-        """The next step, or None when nothing can be computed before a result is committed or a request arrives."""
-        plan = Plan(self._budget)
+    def schedule(self, now: float = 0.0) -> Batch | None:
+        """The next step, or None when nothing can be computed before a result is committed or a request arrives. `now`
+        is noted as the start of those who begin with it."""
+        plan = Plan(self._budget, now)
         prefills = self._plan_decodes(plan)
         self._plan_prefills(plan, prefills)
         if not plan.chunks:
@@ -200,7 +200,7 @@ class Scheduler:
         if hits is None:
             plan.is_closed = True
             return None
-        self._start(request, hits)
+        self._start(request, hits, plan.now)
         return request
 
     def _find_room(self, request: Request, plan: Plan) -> list[int] | None:
@@ -215,23 +215,18 @@ class Scheduler:
                 return None
             self._preempt_last(plan)
 
-    def _start(self, request: Request, hits: list[int]) -> None:
+    def _start(self, request: Request, hits: list[int], now: float) -> None:
         self._waiting.remove(request)
         self._kv.start(request, hits)
         request.row = self._free_rows.pop()
         request.state = RequestState.RUNNING
         insort(self._running, request, key=rank_of)
         if request.num_cached_tokens is None:
+            request.started_at = now
             self._count_first_start(request)
-
-    def take_started(self) -> list[Request]:
-        """Requests that were scheduled for the first time since the last call."""
-        started, self._started = self._started, []
-        return started
 
     def _count_first_start(self, request: Request) -> None:
         request.num_cached_tokens = request.num_computed_tokens
-        self._started.append(request)
         self.counters.prompt_tokens += request.num_prompt_tokens
         self.counters.prefix_hit_tokens += request.num_cached_tokens
         self.counters.prefix_miss_tokens += request.num_prompt_tokens - request.num_cached_tokens
