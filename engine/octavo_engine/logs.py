@@ -1,10 +1,13 @@
 """Log records of the server's processes, as lines of text or as JSON objects."""
 
 import logging
+import os
 import time
 from typing import Literal
 
 import orjson
+
+_VARIABLE = "OCTAVO_LOG_FORMAT"
 
 
 class JsonFormatter(logging.Formatter):
@@ -21,7 +24,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def setup(log_format: Literal["text", "json"]) -> None:
-    """Everything from INFO on goes to standard error; uvicorn's own chatter only from WARNING on."""
+    """Everything from INFO on goes to standard error; uvicorn's own chatter only from WARNING on.
+
+    The format is left in the environment, where the engine process finds it.
+    """
+    os.environ[_VARIABLE] = log_format
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
     handler.setFormatter(JsonFormatter() if log_format == "json" else text)
@@ -29,3 +36,9 @@ def setup(log_format: Literal["text", "json"]) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def setup_like_parent() -> None:
+    """In a process that one with logs set up has started; without logs there, only warnings are shown."""
+    if log_format := os.environ.get(_VARIABLE):
+        setup("json" if log_format == "json" else "text")

@@ -125,6 +125,7 @@ class FakeTokenizer:
 
     def __init__(self, *, has_chat_template: bool = True) -> None:
         self.has_chat_template = has_chat_template
+        self.max_chars_per_token = 1
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())

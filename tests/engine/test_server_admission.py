@@ -42,12 +42,20 @@ def test_queue_is_bounded_by_tokens_but_takes_one_request_of_any_size() -> None:
     admission.admit(1, 1)
 
 
-def test_request_of_many_choices_enters_an_empty_server() -> None:
-    admission = make_admission(max_num_seqs=2, max_num_waiting=0)
-    admission.admit(8, 8).close()
-    admission.admit(2, 2)
+def test_request_of_several_sequences_enters_as_a_whole_or_not_at_all() -> None:
+    admission = make_admission(max_num_seqs=4, max_num_waiting=0)
+    admission.admit(3, 3)
     with pytest.raises(QueueFull):
-        admission.admit(1, 1)
+        admission.admit(2, 2)
+    admission.admit(1, 1)
+
+
+async def test_request_of_more_sequences_than_could_ever_enter_is_400() -> None:
+    app = make_app(FakeEngine(), limits=SchedulerConfig(max_num_seqs=2, max_num_waiting=1, max_num_batched_tokens=8))
+    async with client_of(app) as client:
+        response = await client.post("/v1/completions", json=COMPLETION | {"prompt": ["a", "b"], "n": 2})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == "4 answers in one request are more than 3"
 
 
 @pytest.mark.parametrize("starts", [0, 1, 2])

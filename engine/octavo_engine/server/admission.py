@@ -56,10 +56,15 @@ class Admission:
         self.num_waiting_tokens += num_tokens
         return Ticket(self, num_sequences, num_tokens)
 
+    @property
+    def max_sequences(self) -> int:
+        """As many as an idle server lets in; a request with more could never run."""
+        return self._limits.max_num_seqs + self._limits.max_num_waiting
+
     def _check_queue(self, num_sequences: int, num_tokens: int) -> None:
         limits = self._limits
         num_free = max(0, limits.max_num_seqs - self.num_running)
-        if self.num_waiting + num_sequences > limits.max_num_waiting + max(num_free, num_sequences):
+        if self.num_waiting + num_sequences > limits.max_num_waiting + num_free:
             raise self._queue_full(f"{self.num_waiting} sequences wait already; the limit is {limits.max_num_waiting}")
         if self.num_waiting and self.num_waiting_tokens + num_tokens > limits.max_waiting_tokens:
             raise self._queue_full(

@@ -23,7 +23,7 @@ async def create_chat_completion(body: ChatBody, request: Request, service: Serv
 
 async def _chat(body: ChatBody, service: Service) -> Response:
     service.check_body(body)
-    prompt = await encode_chat(service.tokenizer, body.messages)
+    prompt = await encode_chat(service.tokenizer, body.messages, service.max_len)
     max_tokens = body.max_completion_tokens or body.max_tokens
     max_tokens = check_prompts([prompt], max_tokens, service.engine.ready, service.max_len, "messages")
     usage = Usage(len(prompt), num_choices=body.num_choices)

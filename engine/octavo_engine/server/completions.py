@@ -24,7 +24,7 @@ async def create_completion(body: CompletionBody, request: Request, service: Ser
 
 async def _complete(body: CompletionBody, service: Service) -> Response:
     service.check_body(body)
-    prompts = await encode_prompts(service.tokenizer, body.prompts)
+    prompts = await encode_prompts(service.tokenizer, body.prompts, service.max_len)
     max_tokens = body.max_tokens or DEFAULT_MAX_TOKENS
     max_tokens = check_prompts(prompts, max_tokens, service.engine.ready, service.max_len, "prompt")
     usage = Usage(sum(map(len, prompts)), num_choices=body.num_choices)

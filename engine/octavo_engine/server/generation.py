@@ -71,6 +71,7 @@ class Service:
     ) -> AsyncGenerator[Piece, None]:
         """Pieces of all choices as they come; choices are numbered prompt by prompt. Closing it aborts all of them."""
         arrived = time.monotonic()
+        self._check_size(len(prompts) * num_choices)
         ticket = self.admission.admit(len(prompts) * num_choices, sum(map(len, prompts)) * num_choices)
         jobs = [(prompt, _params_of_choice(params, i), priority) for prompt in prompts for i in range(num_choices)]
         try:
@@ -80,6 +81,11 @@ class Service:
                     yield piece
         finally:
             ticket.close()
+
+    def _check_size(self, num_sequences: int) -> None:
+        limit = self.admission.max_sequences
+        if num_sequences > limit:
+            raise InvalidRequest(f"{num_sequences} answers in one request are more than {limit}", field="prompt")
 
     async def _choose(
         self, choice: int, prompt: list[int], params: SamplingParams, priority: int, ticket: Ticket, arrived: float

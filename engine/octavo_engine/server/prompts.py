@@ -16,16 +16,20 @@ LONG_TEXT = 4096
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenizer")
 
 
-async def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
-    return [await _encode(tokenizer, prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+async def encode_prompts(
+    tokenizer: Tokenizer, prompts: Sequence[str | list[int]], max_len: int | None = None
+) -> list[list[int]]:
+    """Token ids of each prompt. One that cannot fit `max_len` tokens is refused before the work of encoding it."""
+    return [await _encode(tokenizer, prompt, max_len) if isinstance(prompt, str) else prompt for prompt in prompts]
 
 
-async def encode_chat(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:
+async def encode_chat(tokenizer: Tokenizer, messages: Sequence[ChatMessage], max_len: int | None = None) -> list[int]:
     """The conversation as the model's template writes it, up to where the assistant begins to speak."""
     if not tokenizer.has_chat_template:
         raise InvalidRequest("this model has no chat template; use /v1/completions", field="messages")
     plain = [message.as_template_input() for message in messages]
     size = sum(len(message["content"]) for message in plain)
+    _check_size(size, tokenizer, max_len, "messages")
     return await _run(size, lambda: tokenizer.apply_chat_template(plain))
 
 
@@ -61,7 +65,18 @@ def check_prompts(
     return max_tokens or max_len - num_prompt_tokens
 
 
-async def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
+def _check_size(num_chars: int, tokenizer: Tokenizer, max_len: int | None, field: str) -> None:
+    if max_len is None or num_chars <= max_len * tokenizer.max_chars_per_token:
+        return
+    raise InvalidRequest(
+        f"the prompt has {num_chars} characters, which cannot fit into {max_len} tokens; shorten the prompt",
+        field=field,
+        code="context_length_exceeded",
+    )
+
+
+async def _encode(tokenizer: Tokenizer, text: str, max_len: int | None) -> list[int]:
+    _check_size(len(text), tokenizer, max_len, "prompt")
     return await _run(len(text), lambda: tokenizer.encode(text))
 
 

@@ -42,10 +42,14 @@ class Tokenizer:
     def vocab_size(self) -> int:
         return int(self._tokenizer.get_vocab_size())
 
+    @cached_property
+    def max_chars_per_token(self) -> int:
+        """No token covers more characters of a text than this."""
+        return max(map(len, self._tokenizer.get_vocab()))
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a raw prompt: special tokens in it are recognised, and the model's own prefix is added."""
-        ids: list[int] = self._tokenizer.encode(text).ids
-        return ids
+        return _ids(self._tokenizer, text, add_special_tokens=True)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, special tokens included."""
@@ -66,8 +70,7 @@ class Tokenizer:
         mark, marked = self._mark_special(messages)
         rendered = self._chat_template.render(marked)
         if mark is None:
-            ids: list[int] = self._tokenizer.encode(rendered, add_special_tokens=False).ids
-            return ids
+            return _ids(self._tokenizer, rendered)
         return self._encode_marked(rendered, mark)
 
     def _mark_special(self, messages: Messages) -> tuple[str | None, Messages]:
@@ -93,8 +96,7 @@ class Tokenizer:
         return ids + self._encode_plain(rendered[start:].replace(mark, ""))
 
     def _encode_plain(self, text: str) -> list[int]:
-        ids: list[int] = self._plain_tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        return _ids(self._plain_tokenizer, text)
 
     @cached_property
     def _plain_tokenizer(self) -> tokenizers.Tokenizer:
@@ -102,6 +104,12 @@ class Tokenizer:
         tokenizer = tokenizers.Tokenizer.from_str(self._description)
         tokenizer.encode_special_tokens = True
         return tokenizer
+
+
+def _ids(tokenizer: tokenizers.Tokenizer, text: str, add_special_tokens: bool = False) -> list[int]:
+    """As a batch of one: unlike `encode` that lets other threads run meanwhile, and skips the offsets."""
+    ids: list[int] = tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+    return ids
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
