@@ -58,6 +58,7 @@ class Demo:
         name: str = yaml.safe_load(manifest)["metadata"]["name"]
         with self.steps.step("apply", f"Apply {MANIFEST.relative_to(ROOT)}"):
             create_namespace(self.kubectl, NAMESPACE)
+            self.kubectl.run("delete", "infsvc", name, "--ignore-not-found")  # of an earlier demo
             self.kubectl.apply(manifest)
         with self.steps.step("ready", f"Wait until {name} is Ready"):
             wait_ready(self.kubectl, name, seconds=300)
