@@ -39,6 +39,10 @@ class EngineAdmin:
             raise EngineError(f"pod {pod.name} was asked to drain and says {answer}")
         return int(answer["in_flight"])
 
+    async def is_draining(self, pod: Pod, token: str) -> bool:
+        """Tell whether an engine takes no new requests."""
+        return (await self._call("GET", pod, token)).get("draining") is True
+
     async def undrain(self, pod: Pod, token: str) -> None:
         """Let an engine take requests again."""
         await self._call("DELETE", pod, token)

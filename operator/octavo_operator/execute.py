@@ -113,11 +113,10 @@ class Executor:
     async def _cancel_drain(self, service: InferenceService, pod: Pod) -> bool:
         """Put a replica back. Returns whether that worked; one that does not answer goes on draining."""
         try:
-            await self._drainer.cancel(service, pod)
+            await self._drainer.cancel(service, pod, lambda: self._patch_pod(service, pod, "true", None, None))
         except EngineError as error:
             logger.warning("%s: %s is replaced instead of put back: %s", service.key, pod.name, error)
             return False
-        await self._patch_pod(service, pod, "true", None, None)
         metrics.DRAINS.labels("cancelled").inc()
         await self._recorder.record(service, Event("Normal", "DrainCancelled", f"Replica {pod.name} serves again"))
         return True

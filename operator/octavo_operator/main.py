@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from collections.abc import Coroutine
-from functools import partial
 from typing import Any
 
 import kopf
@@ -24,6 +23,8 @@ from octavo_operator.watch import Watcher
 logger = logging.getLogger("octavo_operator")
 
 RESTART_SECONDS = 2.0
+# Connections with TLS close in the background, and need their loop for it.
+TLS_CLOSE_SECONDS = 0.25
 
 registry = kopf.OperatorRegistry()
 
@@ -109,22 +110,27 @@ async def _run_kopf(watcher: Watcher, kube: Kube, namespaces: tuple[str, ...]) -
     def notify(kind: Kind, event: Any) -> None:
         loop.call_soon_threadsafe(watcher.on_event, kind, event)
 
-    run = partial(
-        kopf.run,
-        registry=registry,
-        settings=kopf_settings(),
-        memo=kopf.Memo(notify=notify, kube=kube),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        stop_flag=stop,
-    )
-    thread = asyncio.create_task(asyncio.to_thread(run))
+    memo = kopf.Memo(notify=notify, kube=kube)
+    thread = asyncio.create_task(asyncio.to_thread(asyncio.run, _kopf(memo, namespaces, stop)))
     try:
         await asyncio.shield(thread)
     finally:
         stop.set()
         await asyncio.wait([thread])
+
+
+async def _kopf(memo: kopf.Memo, namespaces: tuple[str, ...], stop: threading.Event) -> None:
+    await kopf.operator(
+        registry=registry,
+        settings=kopf_settings(),
+        memo=memo,
+        identity=KOPF_IDENTITY,
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
+    )
+    await asyncio.sleep(TLS_CLOSE_SECONDS)
 
 
 async def operate(settings: Settings, kube: Kube, stop: asyncio.Event, resolve: Resolver = pod_address) -> None:

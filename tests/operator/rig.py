@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from octavo_operator import labels
 from octavo_operator.engines import Address
-from octavo_operator.errors import AlreadyExists, NotFound
+from octavo_operator.errors import AlreadyExists, NotFound, Unavailable
 from octavo_operator.kinds import DEPLOYMENT, EVENT, INFERENCE_SERVICE, POD, Kind, Object
 from octavo_operator.kube import MERGE, Kube
 from octavo_operator.main import operate
@@ -48,7 +48,7 @@ async def eventually(look: Callable[[], Awaitable[Any]], until: Callable[[Any], 
     """Look again and again until what is seen is as wanted; return it."""
     deadline, seen = time.monotonic() + within, None
     while time.monotonic() < deadline:
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, Unavailable):
             seen = await look()
             if until(seen):
                 return seen

@@ -87,6 +87,16 @@ async def test_returning_load_puts_the_victim_back(rig: Rig) -> None:
     assert labels.DELETION_COST not in annotations
 
 
+async def test_an_engine_that_drains_though_it_should_serve_is_put_back(rig: Rig) -> None:
+    """As after an operator that ended between telling the engine and labelling the pod."""
+    await rig.create("chat")
+    await rig.is_ready("chat", "1/1")
+    (engine,) = rig.engines.values()
+    engine.is_draining = True
+    await eventually(lambda: asyncio.sleep(0, engine.is_draining), lambda is_draining: not is_draining)
+    await rig.is_ready("chat", "1/1")
+
+
 async def test_a_restarted_operator_goes_on_with_a_drain(rig: Rig) -> None:
     await rig.create("chat", replicas=2)
     await rig.is_ready("chat", "2/2")
