@@ -35,6 +35,7 @@ class EngineClient:
         self._streams: dict[str, TokenStream] = {}
         self._ids = itertools.count()
         self._last_progress = time.monotonic()
+        self._is_idle = True
         self._failure: EngineDead | None = None
         self._ready: asyncio.Future[EngineReady] | None = None
         self._dead = asyncio.Event()
@@ -72,10 +73,11 @@ class EngineClient:
             raise EngineDead(str(self._failure))
         if not self._is_ready:
             raise EngineDead("the engine is not ready yet; await start() first")
-        if not self._streams:
+        if not self._has_work:
             self._last_progress = time.monotonic()
         request_id = f"{next(self._ids)}"
         stream = self._streams[request_id] = TokenStream(request_id, self._on_close)
+        self._is_idle = False
         self._transport.send(AddRequest(request_id, prompt_token_ids, params, priority))
         return stream
 
@@ -100,8 +102,13 @@ class EngineClient:
 
     @property
     def seconds_since_progress(self) -> float:
-        """How long the step counter has stood still although requests are open; 0 when there is nothing to do."""
-        return time.monotonic() - self._last_progress if self._streams else 0.0
+        """How long the step counter has stood still although there is work; 0 when there is none."""
+        return time.monotonic() - self._last_progress if self._has_work else 0.0
+
+    @property
+    def _has_work(self) -> bool:
+        """Also when all readers of a hung engine have left."""
+        return bool(self._streams) or not self._is_idle
 
     def _on_message(self, message: FromEngine) -> None:
         match message:
@@ -119,6 +126,7 @@ class EngineClient:
             self._last_progress = time.monotonic()
             self._observe(outputs.stats)
         self.stats = outputs.stats
+        self._is_idle = outputs.stats.is_idle
         for event in outputs.events:
             if stream := self._streams.get(event.request_id):
                 stream.push(event)
@@ -134,6 +142,7 @@ class EngineClient:
     def _on_close(self, request_id: str) -> None:
         """A stream that its reader left: the engine need not go on with it."""
         if self._streams.pop(request_id, None) and not self._failure:
+            self._is_idle = False
             self._transport.send(AbortRequests([request_id]))
 
     def _fail(self, error: EngineDead) -> None:

@@ -165,14 +165,27 @@ async def test_a_hung_engine_shows_no_progress_and_is_killed_on_stop() -> None:
     client = EngineClient(make_config(model="fake://64?hang_at=3"), ProcessTransport(LOAD_RUNNER))
     await client.start()
     assert client.seconds_since_progress == 0.0
-    stream = client.generate([1, 2, 3], greedy(50))
+    gone, stream = client.generate([1, 2, 3], greedy(50)), client.generate([1, 2, 3], greedy(50))
     await anext(stream)
+    gone.close()
     await until(lambda: client.seconds_since_progress > 0.3)
     assert client.is_alive
     await client.close(grace_seconds=0.1)
     assert not client._transport.is_alive
     with pytest.raises(EngineDead):
         await read(stream)
+
+
+async def test_a_hung_engine_shows_no_progress_after_all_readers_have_left() -> None:
+    client = EngineClient(make_config(model="fake://64?hang_at=1"), ProcessTransport(LOAD_RUNNER))
+    await client.start()
+    async with client.generate([1, 2, 3], greedy(50)):
+        await until(lambda: client.seconds_since_progress > 0.3)
+    assert client.num_open_streams == 0
+    assert client.seconds_since_progress > 0.3
+    client.generate([1, 2, 3], greedy(50))
+    assert client.seconds_since_progress > 0.3
+    await client.close(grace_seconds=0.1)
 
 
 @TRANSPORTS

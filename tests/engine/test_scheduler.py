@@ -162,11 +162,12 @@ def test_equal_priority_never_takes_a_row() -> None:
     assert scheduler.counters.preemptions == 0
 
 
-def test_a_newcomer_leaves_a_block_to_each_running_request() -> None:
+def test_a_newcomer_leaves_a_block_to_every_two_running_requests() -> None:
     scheduler = create_scheduler(num_blocks=6, block_size=8, enable_prefix_caching=False)
-    add(scheduler, 30, arrival=0)
+    for arrival in range(2):
+        add(scheduler, 16, arrival=arrival)
     step(scheduler)
-    add(scheduler, 10, arrival=1)
+    add(scheduler, 16, arrival=2)
     step(scheduler)
     assert scheduler.num_waiting == 1
 

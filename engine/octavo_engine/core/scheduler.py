@@ -31,8 +31,8 @@ class Scheduler:
 
     One notion covers everything: each step lets requests' computed tokens catch up with their tokens. Decodes come
     first, one token each; what remains of the budget goes to prefills, running and waiting ones alike in order of
-    (priority, arrival). A request is admitted when blocks for all its tokens are there, so only decodes can run short;
-    then the last request in that order is preempted, to be recomputed later.
+    (priority, arrival). A request is admitted when blocks for all its tokens are there and half a block to spare for
+    each running one, so only decodes can run short; then the last in that order is preempted, to be recomputed later.
 
     `schedule` may be called again before `commit` has seen the result of earlier steps. The runner executes steps in
     order; blocks and row of a request return only when no step in flight contains it.
@@ -207,11 +207,13 @@ class Scheduler:
         """The cached blocks that the request begins with, if a row and all other blocks that it needs are free. Running
         requests of lower priority make way. None when that is not enough, or has to wait for a step in flight."""
         while True:
-            hits = self._kv.match(request)
-            if self._free_rows and self._kv.can_start(request, hits, num_spare=len(self._running)):
+            hits, num_spare = self._kv.match(request), len(self._running) // 2
+            if self._free_rows and self._kv.can_start(request, hits, num_spare):
                 return hits
-            victim = self._running[-1] if self._running else None
-            if victim is None or victim.priority <= request.priority or self._releasing:
+            num_coming = sum(len(leaving.block_ids) for leaving in self._releasing)
+            if num_coming and self._kv.can_start(request, hits, num_spare - num_coming):
+                return None
+            if not self._running or self._running[-1].priority <= request.priority:
                 return None
             self._preempt_last(plan)
 
