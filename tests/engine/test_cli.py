@@ -33,3 +33,8 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         main([command, "--help"])
     assert exit_status.value.code == 0
     assert "usage: octavo " + command in capsys.readouterr().out
+
+
+def test_model_that_cannot_be_converted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model", "convert", "/nowhere.gguf", "--output", "/tmp/x"]) == 2
+    assert "'/nowhere.gguf' is no GGUF file" in capsys.readouterr().err

@@ -20,9 +20,12 @@ def run(arguments: Sequence[str]) -> int:
     key = options.api_key or os.environ.get("OPENAI_API_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     with httpx.Client(base_url=options.url, headers=headers, timeout=httpx.Timeout(10, read=600)) as client:
-        model = options.model or _served_model(client)
-        console.print(f"[bold]{model}[/bold] at {options.url}. {HELP}")
-        _talk(client, model, options.system, console)
+        try:
+            model = options.model or _served_model(client)
+            console.print(f"[bold]{model}[/bold] at {options.url}. {HELP}")
+            _talk(client, model, options.system, console)
+        except httpx.HTTPError as error:
+            raise OctavoError(f"no server answers at {options.url}: {error}") from error
     return 0
 
 
@@ -81,10 +84,7 @@ def _message(body: bytes, status: int) -> str:
 
 
 def _served_model(client: httpx.Client) -> str:
-    try:
-        response = client.get("/v1/models")
-    except httpx.TransportError as error:
-        raise OctavoError(f"no server answers at {client.base_url}: {error}") from error
+    response = client.get("/v1/models")
     if response.status_code != 200:
         raise OctavoError(_message(response.content, response.status_code))
     return str(response.json()["data"][0]["id"])

@@ -62,6 +62,8 @@ def describe(error: Exception) -> Problem:
             return Problem(500, str(error), code="request_failed")
         case RequestValidationError():
             return _describe_validation(error)
+        case HTTPException(status_code=400):
+            return Problem(400, "the body is not valid JSON")
         case HTTPException():
             return Problem(error.status_code, str(error.detail), headers=error.headers or {})
     logger.error("unexpected error while serving a request", exc_info=error)

@@ -4,16 +4,13 @@ Only light modules are imported before the engine process has been started; it l
 """
 
 import asyncio
-import functools
 import logging
 import socket
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from octavo_engine import logs
 from octavo_engine.engine_client import EngineClient
-from octavo_engine.engine_transport import ProcessTransport
 from octavo_engine.errors import ConfigError, OctavoError
 from octavo_engine.flags import ServeConfig
 from octavo_engine.server.loading import load_model
@@ -41,8 +38,7 @@ def run(config: ServeConfig) -> int:
 async def _run(config: ServeConfig) -> int:
     started = time.monotonic()
     signals = StopSignals()
-    set_up_log = functools.partial(logs.setup, config.server.log_format)
-    engine = EngineClient(config.engine, ProcessTransport(prepare=set_up_log))
+    engine = EngineClient(config.engine)
     with _listen(config.server) as listener:
         try:
             tokenizer = await _before(signals.first, load_model(config.engine, engine))
