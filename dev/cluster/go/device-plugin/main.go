@@ -1,10 +1,12 @@
-// Command device-plugin advertises devices that do not exist, so that pods which ask for GPUs are scheduled and run.
+// Command device-plugin advertises devices that do not exist, so that pods which ask for GPUs are scheduled and run. It
+// ends with its standard input, because a signal from outside the node's namespaces would not reach it.
 // usage: device-plugin RESOURCE COUNT, for example: device-plugin nvidia.com/gpu 4
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"os"
@@ -88,5 +90,6 @@ func main() {
 	if err != nil {
 		log.Fatalf("COUNT: expected a number, got %q", os.Args[2])
 	}
-	log.Fatal(serve(os.Args[1], count))
+	go func() { log.Fatal(serve(os.Args[1], count)) }()
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
