@@ -72,15 +72,11 @@ class SocketChannel:
         self._context.destroy(linger=2000)
 
 
-def engine_process_main(
-    config: EngineConfig, load_runner: str, address: str, prepare: Callable[[], None] | None
-) -> None:
+def engine_process_main(config: EngineConfig, load_runner: str, address: str) -> None:
     """Body of the engine process. Ends with the parent; leaves Ctrl-C to the parent, which shuts the engine down."""
     logs.setup_like_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    if prepare:
-        prepare()
     channel = SocketChannel(address)
     try:
         is_clean = run_engine(config, load_runner, channel)

@@ -39,14 +39,10 @@ class Transport(Protocol):
 
 
 class ProcessTransport:
-    """An engine in a process of its own, over a Unix socket that only this user can reach.
+    """An engine in a process of its own, over a Unix socket that only this user can reach."""
 
-    The process first calls `prepare`, for example to set up its log.
-    """
-
-    def __init__(self, load_runner: str = LOAD_RUNNER, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(self, load_runner: str = LOAD_RUNNER) -> None:
         self._load_runner = load_runner
-        self._prepare = prepare
         self._process: multiprocessing.process.BaseProcess | None = None
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(FromEngine)
@@ -70,7 +66,7 @@ class ProcessTransport:
         self._socket.bind(address)
         self._process = multiprocessing.get_context("spawn").Process(
             target=engine_process_main,
-            args=(config, self._load_runner, address, self._prepare),
+            args=(config, self._load_runner, address),
             name="octavo-engine",
             daemon=True,
         )

@@ -196,14 +196,6 @@ async def test_a_model_that_does_not_load_says_why(transport: MakeTransport) -> 
     assert not client.is_alive
 
 
-async def test_the_engine_process_is_prepared_before_it_loads(tmp_path: Path) -> None:
-    mark = tmp_path / "prepared"
-    client = EngineClient(make_config(model="fake://64"), ProcessTransport(LOAD_RUNNER, prepare=mark.touch))
-    await client.start()
-    assert mark.exists()
-    await client.close()
-
-
 async def test_an_idle_engine_process_uses_no_cpu() -> None:
     async with engine("fake://64", ProcessTransport) as client:
         await read(client.generate([1, 2, 3], greedy(5)))

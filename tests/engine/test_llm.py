@@ -116,6 +116,16 @@ def test_an_unknown_setting_is_refused_by_name() -> None:
         LLM("bundled://none", block_sise=16)
 
 
+@pytest.mark.model
+def test_the_real_model_answers() -> None:
+    llm = LLM("bundled://smollm2-135m-instruct", max_num_seqs=4, max_num_batched_tokens=256, kv_cache_memory_gib=0.1)
+    questions = ["What is the capital of France?", "Name the three primary colors."]
+    params = SamplingParams(max_tokens=32, temperature=0)
+    outputs = llm.chat([[{"role": "user", "content": question}] for question in questions], params)
+    assert outputs[0].outputs[0].text == "The capital of France is Paris."
+    assert "red" in outputs[1].outputs[0].text.lower()
+
+
 def test_the_package_and_the_client_import_no_torch() -> None:
     code = (
         "import sys, octavo_engine, octavo_engine.engine_client, octavo_engine.config\n"
