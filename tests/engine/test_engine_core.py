@@ -5,7 +5,7 @@ import random
 import pytest
 
 from octavo_engine.core.engine_core import EngineCore
-from octavo_engine.errors import OutOfDeviceMemory
+from octavo_engine.errors import InvalidRequest, OutOfDeviceMemory
 from octavo_engine.messages import AddRequest
 from octavo_engine.sampling_params import SamplingParams
 from tests.engine.core_support import Engine, make_config
@@ -159,6 +159,17 @@ def test_a_step_that_cannot_be_made_smaller_ends_the_engine() -> None:
     engine.add([1] * 60, max_tokens=10)
     with pytest.raises(OutOfDeviceMemory):
         engine.run()
+
+
+def test_a_request_id_in_use_and_absurd_token_ids_are_refused() -> None:
+    engine = Engine()
+    engine.add([1, 2, 3], max_tokens=3)
+    with pytest.raises(InvalidRequest, match="'r0' is in use"):
+        engine.core.add(AddRequest("r0", [1], SamplingParams()))
+    with pytest.raises(InvalidRequest, match="token ids must be below"):
+        engine.core.add(AddRequest("r1", [1 << 31], SamplingParams()))
+    engine.run()
+    engine.check_outputs()
 
 
 def test_lost_blocks_are_repaired_and_reported_when_idle(caplog: pytest.LogCaptureFixture) -> None:

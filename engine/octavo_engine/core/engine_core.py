@@ -39,7 +39,10 @@ class EngineCore:
         """Queue a request. Raises InvalidRequest if it could never run, QueueFull if too many wait."""
         if message.request_id in self._requests:
             raise InvalidRequest(f"request id {message.request_id!r} is in use", field="request_id")
-        request = Request(message, self._num_arrivals, self._eos_token_ids)
+        try:
+            request = Request(message, self._num_arrivals, self._eos_token_ids)
+        except OverflowError as error:
+            raise InvalidRequest("token ids must be below 2**31", field="prompt") from error
         self._scheduler.add(request)
         self._num_arrivals += 1
         self._requests[message.request_id] = request
