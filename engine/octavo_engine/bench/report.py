@@ -58,7 +58,8 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print(
         f"{report['num_completed']} requests in {report['seconds']} s, {report['num_failed']} failed; "
         f"{report['output_tokens_per_second']} output tokens/s, {report['total_tokens_per_second']} in all, "
-        f"{report['requests_per_second']} requests/s"
+        f"{report['requests_per_second']} requests/s",
+        soft_wrap=True,
     )
     table = Table("milliseconds", "mean", "p50", "p90", "p99", "max")
     for key, title in LATENCIES.items():

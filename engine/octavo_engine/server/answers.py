@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from octavo_engine.server import sse
-from octavo_engine.server.generation import Piece
+from octavo_engine.server.pieces import Piece
 
 
 @dataclass

@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request, Response
 
 from octavo_engine.server.answers import Choice, Usage, collect, events, header
 from octavo_engine.server.dependencies import ServiceOf
-from octavo_engine.server.generation import Piece, Service
+from octavo_engine.server.generation import Service
+from octavo_engine.server.pieces import Piece
 from octavo_engine.server.prompts import check_prompts, encode_chat
 from octavo_engine.server.protocol import ChatBody
 from octavo_engine.server.responses import JSONResponse

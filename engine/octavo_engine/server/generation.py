@@ -1,35 +1,21 @@
-"""One request from token ids to pieces of text: admit, submit, detokenize, measure, release."""
+"""One request from token ids to pieces of text: admit, submit, measure, release."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from msgspec import structs
 
 from octavo_engine.config import SchedulerConfig
-from octavo_engine.errors import EngineDead, InvalidRequest, RequestFailed
-from octavo_engine.messages import FinishReason, TokenEvent
+from octavo_engine.errors import EngineDead, InvalidRequest
 from octavo_engine.sampling_params import SamplingParams
 from octavo_engine.server.admission import Admission, Ticket
 from octavo_engine.server.errors import ModelNotFound
 from octavo_engine.server.interfaces import Engine, Tokenizer
 from octavo_engine.server.metrics import Metrics, SequenceTimer
+from octavo_engine.server.pieces import Piece, PieceReader, merge
 from octavo_engine.server.protocol import GenerationBody
 from octavo_engine.server.settings import ServerSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What one choice gained: text, or its end, or both. `num_tokens` may be 0 or many."""
-
-    choice: int
-    text: str
-    num_tokens: int
-    num_cached_tokens: int = 0
-    finish_reason: FinishReason | None = None
-    stop_reason: str | int | None = None
 
 
 class Service:
@@ -76,7 +62,7 @@ class Service:
         jobs = [(prompt, _params_of_choice(params, i), priority) for prompt in prompts for i in range(num_choices)]
         try:
             choices = [self._choose(i, *job, ticket, arrived) for i, job in enumerate(jobs)]
-            async with aclosing(_merge(choices)) as pieces:
+            async with aclosing(merge(choices)) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
@@ -90,7 +76,7 @@ class Service:
     async def _choose(
         self, choice: int, prompt: list[int], params: SamplingParams, priority: int, ticket: Ticket, arrived: float
     ) -> AsyncGenerator[Piece, None]:
-        reader = _Reader(choice, params, self.tokenizer, self.engine.ready.eos_token_ids)
+        reader = PieceReader(choice, params, self.tokenizer, self.engine.ready.eos_token_ids)
         timer = SequenceTimer(self.metrics, arrived)
         try:
             async with aclosing(self.engine.generate(prompt, params, priority=priority)) as events:
@@ -111,81 +97,8 @@ class Service:
             timer.close()
 
 
-class _Reader:
-    """Turns the token events of one choice into text."""
-
-    def __init__(self, choice: int, params: SamplingParams, tokenizer: Tokenizer, eos_token_ids: list[int]) -> None:
-        self._choice = choice
-        self._params = params
-        self._detokenizer = tokenizer.detokenizer(params.stop, params.include_stop_str_in_output)
-        self._plain_ends = frozenset(eos_token_ids) - set(params.stop_token_ids)
-
-    def read(self, event: TokenEvent) -> Piece:
-        """Raises RequestFailed if the event says so."""
-        if event.finish_reason == "error":
-            raise RequestFailed(event.error or "the request failed inside the engine")
-        text, num_tokens = self._push(event)
-        stop = self._detokenizer.stop_reason
-        if event.finish_reason and stop is None:
-            text += self._detokenizer.flush()
-            stop = self._detokenizer.stop_reason
-        if stop is not None:
-            return Piece(self._choice, text, num_tokens, event.num_cached_tokens, "stop", stop)
-        stop_token = None if event.stop_token_id in self._plain_ends else event.stop_token_id
-        return Piece(self._choice, text, num_tokens, event.num_cached_tokens, event.finish_reason, stop_token)
-
-    def _push(self, event: TokenEvent) -> tuple[str, int]:
-        """Token by token if there are stop strings, so that what follows one is neither shown nor counted."""
-        visible = event.token_ids
-        if event.stop_token_id is not None and not self._params.include_stop_str_in_output:
-            visible = visible[:-1]
-        if not self._params.stop:
-            return self._detokenizer.push(visible), len(event.token_ids)
-        text = ""
-        for num_tokens, token_id in enumerate(visible, 1):
-            text += self._detokenizer.push([token_id])
-            if self._detokenizer.stop_reason is not None:
-                return text, num_tokens
-        return text, len(event.token_ids)
-
-
 def _params_of_choice(params: SamplingParams, index: int) -> SamplingParams:
     """Each choice draws from its own stream, determined by (seed, index)."""
     if params.seed is None or index == 0:
         return params
     return structs.replace(params, seed=(params.seed + index * 0x9E3779B97F4A7C15) & (2**63 - 1))
-
-
-async def _merge(streams: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerator[Piece, None]:
-    """Pieces of several streams in the order of arrival. The first error ends all; so does closing."""
-    if len(streams) == 1:
-        async with aclosing(streams[0]) as only:
-            async for piece in only:
-                yield piece
-        return
-    queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
-    pumps = [asyncio.create_task(_pump(stream, queue)) for stream in streams]
-    try:
-        num_open = len(pumps)
-        while num_open:
-            item = await queue.get()
-            if isinstance(item, Exception):
-                raise item
-            if item is None:
-                num_open -= 1
-            else:
-                yield item
-    finally:
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
-
-
-async def _pump(stream: AsyncGenerator[Piece, None], queue: asyncio.Queue[Piece | Exception | None]) -> None:
-    try:
-        async with aclosing(stream):
-            async for piece in stream:
-                queue.put_nowait(piece)
-        queue.put_nowait(None)
-    except Exception as error:
-        queue.put_nowait(error)
