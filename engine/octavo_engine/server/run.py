@@ -4,6 +4,7 @@ Only light modules are imported before the engine process has been started; it l
 """
 
 import asyncio
+import gc
 import logging
 import socket
 import time
@@ -46,6 +47,7 @@ async def _run(config: ServeConfig) -> int:
             from octavo_engine.server.lifecycle import supervise
 
             service, server = make_server(config, engine, tokenizer)
+            gc.freeze()
             _log_ready(engine, time.monotonic() - started, listener)
             return await supervise(service, server, listener, signals)
         finally:
