@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,22 @@ async def _read(client: openai.AsyncOpenAI, model: str, question: str, result: S
     messages: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     async with create(model=model, messages=messages, max_tokens=result.max_tokens, stream=True) as response:
         result.retries = response.retries_taken
-        async for line in response.iter_lines():
-            if line.startswith("data: "):
-                _take(line.removeprefix("data: "), result)
+        async for line in lines(response.iter_bytes()):
+            if line.startswith(b"data: "):
+                _take(line.removeprefix(b"data: "), result)
 
 
-def _take(data: str, result: StreamResult) -> None:
-    if data == "[DONE]":
+async def lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Split at line feeds alone. Text may hold other characters that Python, unlike server-sent events, splits at."""
+    rest = b""
+    async for piece in pieces:
+        *complete, rest = (rest + piece).split(b"\n")
+        for line in complete:
+            yield line
+
+
+def _take(data: bytes, result: StreamResult) -> None:
+    if data == b"[DONE]":
         result.is_done = True
         return
     chunk = json.loads(data)

@@ -24,10 +24,10 @@ def draw(timeline: Timeline, path: Path, kv_target: float) -> None:
     _draw_replicas(replicas, timeline)
     for axes in (load, speed, replicas):
         _tidy(axes, timeline)
+    _name_marks(load, timeline)
     streams, cut = len(timeline.results), sum(result.is_cut for result in timeline.results)
-    load.set_title(
-        f"Replicas follow KV-cache use and queue: {streams} streams, {cut} cut", loc="left", color=INK, weight="bold"
-    )
+    title = f"Replicas follow KV-cache use and queue: {streams} streams, {cut} cut"
+    figure.suptitle(title, x=0.01, ha="left", color=INK, weight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -76,5 +76,8 @@ def _tidy(axes: Any, timeline: Timeline) -> None:
     axes.margins(x=0)
     for t, _ in timeline.marks:
         axes.axvline(t, color=INK, linewidth=0.8, alpha=0.5)
-    for t, text in timeline.marks if axes.get_xlabel() == "" and axes.get_ylabel().startswith("KV") else []:
+
+
+def _name_marks(axes: Any, timeline: Timeline) -> None:
+    for t, text in timeline.marks:
         axes.annotate(text, (t, 101), xytext=(4, 0), textcoords="offset points", fontsize=9, color=INK)

@@ -18,7 +18,8 @@ from dev.demo.timeline import Timeline
 
 
 def chunk(text: str = "", finish_reason: str | None = None) -> str:
-    return json.dumps({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish_reason}]})
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish_reason}
+    return json.dumps({"choices": [choice]}, ensure_ascii=False)
 
 
 WHOLE = [chunk("Hello"), chunk(" there"), chunk(finish_reason="stop"), "[DONE]"]
@@ -69,6 +70,11 @@ async def one_stream(engine: FakeEngine) -> StreamResult:
 async def test_stream_that_ends_with_reason_and_done_is_whole(engine: FakeEngine) -> None:
     result = await one_stream(engine)
     assert (result.is_cut, result.num_tokens, result.finish_reason, result.error) == (False, 2, "stop", None)
+
+
+async def test_answer_with_unusual_line_separators_is_whole(engine: FakeEngine) -> None:
+    engine.lines = [chunk("one\u2028two\x85three\x0cfour"), *WHOLE[1:]]
+    assert not (await one_stream(engine)).is_cut
 
 
 @pytest.mark.parametrize(
