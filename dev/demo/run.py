@@ -70,9 +70,11 @@ class Demo:
 
     def load(self, url: str, proxy: str, name: str) -> None:
         with self.steps.step("load", "A crowd comes and leaves; replicas follow", spins=False):
-            asyncio.run(self._load(url, Watcher(proxy, NAMESPACE, name), name))
+            asyncio.run(self.drive(url, proxy, name))
 
-    async def _load(self, url: str, watcher: Watcher, name: str) -> None:
+    async def drive(self, url: str, proxy: str, name: str) -> None:
+        """Let the crowd come and leave; what is seen goes into the timeline."""
+        watcher = Watcher(proxy, NAMESPACE, name)
         with LiveTable(self.console) as table:
             async with make_client(url) as client:
 
