@@ -7,7 +7,6 @@ for output in llm.generate(["Paged attention is"], SamplingParams(max_tokens=32)
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,37 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from octavo_engine.config import EngineConfig
 from octavo_engine.core.batch import ModelRunner
 from octavo_engine.core.engine_core import EngineCore
-from octavo_engine.errors import ConfigError, InvalidRequest, QueueFull
-from octavo_engine.messages import AddRequest, EngineReady, EngineStats, FinishReason, TokenEvent
+from octavo_engine.errors import InvalidRequest, QueueFull
+from octavo_engine.job import Job, RequestOutput, make_config, problem_with
+from octavo_engine.messages import EngineReady, EngineStats, TokenEvent
 from octavo_engine.sampling_params import SamplingParams
-from octavo_engine.tokenizer import IncrementalDetokenizer, Tokenizer, load_tokenizer
+from octavo_engine.tokenizer import Tokenizer, load_tokenizer
 
 Message = Mapping[str, str]
 Prompt = str | list[int]
-
-
-@dataclass(slots=True)
-class CompletionOutput:
-    """One answer. `stop_reason` is the stop string or stop token id that ended it; None for the model's own end.
-
-    A request that the engine fails has the finish reason `error` and the reason in `error`; the others go on.
-    """
-
-    text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
-    stop_reason: str | int | None = None
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class RequestOutput:
-    """A prompt and its answers; `prompt` is None when it came as token ids."""
-
-    prompt: str | None
-    prompt_token_ids: list[int]
-    outputs: list[CompletionOutput]
-    num_cached_tokens: int = 0
 
 
 class LLM:
@@ -59,7 +35,7 @@ class LLM:
         from octavo_engine.models import resolve_model
         from octavo_engine.runner import load_runner
 
-        config = _make_config(model, overrides)
+        config = make_config(model, overrides)
         directory = resolve_model(config.model, config.revision)
         tokenizer = load_tokenizer(Path(config.tokenizer) if config.tokenizer else directory)
         self._setup(config, *load_runner(config), tokenizer)
@@ -115,10 +91,11 @@ class LLM:
         self, prompts: list[list[int]], texts: list[str | None], params: list[SamplingParams], progress: bool
     ) -> list[RequestOutput]:
         for i, (prompt, its_params) in enumerate(zip(prompts, params, strict=True)):
-            self._check(i, prompt, its_params)
+            if problem := problem_with(prompt, its_params, self.ready):
+                raise InvalidRequest(f"prompt {i}: {problem}")
         jobs = {}
         for prompt, text, its_params in zip(prompts, texts, params, strict=True):
-            job = _Job(f"{self._num_requests}", prompt, text, its_params, self.tokenizer, self.ready.eos_token_ids)
+            job = Job(f"{self._num_requests}", prompt, text, its_params, self.tokenizer, self.ready.eos_token_ids)
             jobs[job.request_id] = job
             self._num_requests += 1
         try:
@@ -128,7 +105,7 @@ class LLM:
                 self._core.abort(request_id)
         return [job.output for job in jobs.values()]
 
-    def _finish_all(self, jobs: "dict[str, _Job]", progress: bool) -> None:
+    def _finish_all(self, jobs: dict[str, Job], progress: bool) -> None:
         unsent, num_open = deque(jobs.values()), len(jobs)
         num_tokens_before = self.stats.generation_tokens_total
         with _progress_bar(progress) as bar:
@@ -140,7 +117,7 @@ class LLM:
                 num_tokens = self.stats.generation_tokens_total - num_tokens_before
                 bar.update(task, advance=num_finished, rate=_rate(num_tokens, bar.tasks[task].elapsed))
 
-    def _feed(self, unsent: "deque[_Job]") -> None:
+    def _feed(self, unsent: deque[Job]) -> None:
         """Hand over as many requests as the engine's queue takes."""
         while unsent:
             try:
@@ -149,7 +126,7 @@ class LLM:
                 return
             unsent.popleft()
 
-    def _deliver(self, events: list[TokenEvent], jobs: "dict[str, _Job]") -> int:
+    def _deliver(self, events: list[TokenEvent], jobs: dict[str, Job]) -> int:
         """Returns how many requests ended; one whose text met a stop string is aborted."""
         num_finished = 0
         for event in events:
@@ -157,66 +134,6 @@ class LLM:
                 num_finished += 1
                 self._core.abort(event.request_id)
         return num_finished
-
-    def _check(self, index: int, prompt: list[int], params: SamplingParams) -> None:
-        problem = params.problem() or self._problem_with_tokens(prompt, params)
-        if problem:
-            raise InvalidRequest(f"prompt {index}: {problem}")
-
-    def _problem_with_tokens(self, prompt: list[int], params: SamplingParams) -> str | None:
-        ready = self.ready
-        limit = min(ready.max_model_len, ready.num_blocks * ready.block_size)
-        if not prompt:
-            return "it is empty; give at least one token"
-        if outside := [token_id for token_id in prompt if not 0 <= token_id < ready.vocab_size]:
-            return f"token id {outside[0]} is outside the vocabulary of {ready.vocab_size} tokens"
-        if len(prompt) + params.max_tokens > limit:
-            return f"{len(prompt)} tokens + max_tokens {params.max_tokens} exceed the limit of {limit} tokens"
-        return None
-
-
-class _Job:
-    """One request of a call: its tokens as they come, turned into text."""
-
-    def __init__(
-        self,
-        request_id: str,
-        prompt: list[int],
-        text: str | None,
-        params: SamplingParams,
-        tokenizer: Tokenizer,
-        eos_token_ids: Sequence[int],
-    ) -> None:
-        self.request_id = request_id
-        self.request = AddRequest(request_id, prompt, params)
-        self.output = RequestOutput(text, prompt, [CompletionOutput()])
-        self._shows_stop = params.include_stop_str_in_output
-        self._plain_ends = frozenset(eos_token_ids) - frozenset(params.stop_token_ids)
-        self._detokenizer: IncrementalDetokenizer = tokenizer.detokenizer(params.stop, self._shows_stop)
-
-    def read(self, event: TokenEvent) -> bool:
-        """Take in an event; says whether the answer has ended."""
-        answer = self.output.outputs[0]
-        self.output.num_cached_tokens = event.num_cached_tokens
-        answer.token_ids += event.token_ids
-        is_hidden = event.stop_token_id is not None and not self._shows_stop
-        answer.text += self._detokenizer.push(event.token_ids[:-1] if is_hidden else event.token_ids)
-        if event.finish_reason and self._detokenizer.stop_reason is None:
-            answer.text += self._detokenizer.flush()
-        if self._detokenizer.stop_reason is not None:
-            answer.finish_reason, answer.stop_reason = "stop", self._detokenizer.stop_reason
-        elif event.finish_reason:
-            answer.finish_reason, answer.error = event.finish_reason, event.error
-            answer.stop_reason = None if event.stop_token_id in self._plain_ends else event.stop_token_id
-        return answer.finish_reason is not None
-
-
-def _make_config(model: str | EngineConfig, overrides: Mapping[str, Any]) -> EngineConfig:
-    fields = model.model_dump() if isinstance(model, EngineConfig) else {"model": model}
-    try:
-        return EngineConfig.model_validate({**fields, **overrides})
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
 
 
 def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
