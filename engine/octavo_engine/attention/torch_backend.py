@@ -15,15 +15,16 @@ from octavo_engine.models.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences computed in one call: decodes of similar length together, each chunk of prefill alone.
+    """Sequences computed together: decodes of similar length, or one chunk of prefill alone.
 
-    tokens  where the group's queries are in the batch: (num_seqs * query_len,), or a slice when adjacent
+    tokens  where the group's queries are in the batch: (num_seqs,), or a slice of adjacent ones
     blocks  (num_seqs * num_blocks,) block ids to read, sequence by sequence
-    mask    (num_seqs, 1, 1 or query_len, num_blocks * block_size), 0 where a query may look and -inf elsewhere
+    mask    0 where a query may look and -inf elsewhere: (num_seqs, 1, num_blocks * block_size) of decodes,
+            (1, query_len, num_blocks * block_size) of a chunk
     """
 
+    is_decode: bool
     tokens: Tensor | slice
-    num_seqs: int
     blocks: Tensor
     mask: Tensor
 
@@ -35,18 +36,21 @@ class TorchPlan:
 
 
 class TorchAttention:
-    """Keys and values live in one slab each per layer: (num_blocks, block_size, num_kv_heads, head_dim)."""
+    """Keys and values live in one slab each per layer: (num_kv_heads, num_blocks, block_size, head_dim).
+
+    With the head first, the blocks read for a batch are one matrix per head and sequence, as batched products want it.
+    """
 
     name = "torch"
 
     def __init__(self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype) -> None:
-        shape = (num_blocks, block_size, config.num_kv_heads, config.head_dim)
+        shape = (config.num_kv_heads, num_blocks, block_size, config.head_dim)
         self._keys = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
         self._values = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
         self._block_size = block_size
         self._num_kv_heads = config.num_kv_heads
-        self._num_heads_per_kv = config.num_heads // config.num_kv_heads
         self._head_dim = config.head_dim
+        self._scale = config.head_dim**-0.5
         self._dtype = dtype
 
     def plan(self, layout: BatchLayout) -> TorchPlan:
@@ -55,8 +59,8 @@ class TorchAttention:
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, plan: TorchPlan) -> Tensor:
         """What is not finite is stored as zero, for even at masked positions it would spoil the block's next owner."""
         keys, values = self._keys[layer], self._values[layer]
-        keys.flatten(0, 1).index_copy_(0, plan.slots, key.nan_to_num(0.0, 0.0, 0.0))
-        values.flatten(0, 1).index_copy_(0, plan.slots, value.nan_to_num(0.0, 0.0, 0.0))
+        keys.flatten(1, 2).index_copy_(1, plan.slots, key.transpose(0, 1).nan_to_num(0.0, 0.0, 0.0))
+        values.flatten(1, 2).index_copy_(1, plan.slots, value.transpose(0, 1).nan_to_num(0.0, 0.0, 0.0))
         if len(plan.groups) == 1:
             return self._attend_group(plan.groups[0], query, keys, values)
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
@@ -67,24 +71,29 @@ class TorchAttention:
     def copy_blocks(self, pairs: list[tuple[int, int]]) -> None:
         source, destination = torch.tensor(pairs).unbind(1)
         for slab in (*self._keys, *self._values):
-            slab[destination] = slab[source]
+            slab[:, destination] = slab[:, source]
 
     def _attend_group(self, group: Group, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """The query heads that share a KV head become rows of one product, so that each key is read once."""
-        heads = query.view(group.num_seqs, -1, self._num_kv_heads, self._num_heads_per_kv, self._head_dim)
-        query_len = heads.shape[1]
-        rows = heads.permute(0, 2, 3, 1, 4).flatten(2, 3)
-        mask = group.mask if query_len == 1 else group.mask.repeat(1, 1, self._num_heads_per_kv, 1)
-        attended = F.scaled_dot_product_attention(
-            rows, self._read(keys, group), self._read(values, group), attn_mask=mask
-        )
-        heads = attended.view(group.num_seqs, self._num_kv_heads, self._num_heads_per_kv, query_len, self._head_dim)
-        return heads.permute(0, 3, 1, 2, 4).reshape(query.shape)
+        attend = self._attend_decodes if group.is_decode else self._attend_chunk
+        return attend(query, keys.index_select(1, group.blocks), values.index_select(1, group.blocks), group.mask)
 
-    def _read(self, slab: Tensor, group: Group) -> Tensor:
-        """(num_seqs, num_kv_heads, num_blocks * block_size, head_dim)"""
-        context = slab.index_select(0, group.blocks)
-        return context.view(group.num_seqs, -1, self._num_kv_heads, self._head_dim).transpose(1, 2)
+    def _attend_decodes(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        """The query heads that share a KV head are the rows of one product, so that each key is read once."""
+        num_seqs = len(query)
+        rows = query.view(num_seqs, self._num_kv_heads, -1, self._head_dim).transpose(0, 1)
+        rows = rows.reshape(self._num_kv_heads * num_seqs, -1, self._head_dim)
+        keys, values = (context.view(len(rows), -1, self._head_dim) for context in (keys, values))
+        scores = torch.bmm(rows, keys.transpose(1, 2)).view(self._num_kv_heads, num_seqs, -1, mask.shape[-1])
+        weights = torch.add(mask, scores, alpha=self._scale).softmax(dim=-1)
+        attended = torch.bmm(weights.view(len(rows), -1, mask.shape[-1]), values)
+        return attended.view(self._num_kv_heads, num_seqs, -1, self._head_dim).transpose(0, 1).reshape(query.shape)
+
+    def _attend_chunk(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        heads = query.view(len(query), self._num_kv_heads, -1, self._head_dim).permute(1, 2, 0, 3)
+        shape = (*heads.shape[:2], -1, self._head_dim)
+        keys, values = (context.flatten(1, 2).unsqueeze(1).expand(shape) for context in (keys, values))
+        attended = F.scaled_dot_product_attention(heads, keys, values, attn_mask=mask)
+        return attended.permute(2, 0, 1, 3).reshape(query.shape)
 
     def _groups(self, layout: BatchLayout) -> Iterator[Group]:
         num_blocks = -(-layout.context_lens // self._block_size)
@@ -100,9 +109,9 @@ class TorchAttention:
         query_len = int(layout.query_lens[seqs[0]])
         blocks = layout.block_tables[seqs, :num_blocks].reshape(-1)
         last_positions = layout.context_lens[seqs, None] - np.arange(query_len - 1, -1, -1) - 1
-        is_hidden = np.arange(num_blocks * self._block_size) > last_positions[:, None, :, None]
+        is_hidden = np.arange(num_blocks * self._block_size) > last_positions[:, :, None]
         mask = torch.zeros(is_hidden.shape, dtype=self._dtype).masked_fill_(torch.from_numpy(is_hidden), float("-inf"))
-        return Group(tokens, len(seqs), torch.from_numpy(blocks), mask)
+        return Group(query_len == 1, tokens, torch.from_numpy(blocks), mask)
 
 
 def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
