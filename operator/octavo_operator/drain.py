@@ -56,11 +56,14 @@ def plan_drain(
 
 
 def _shrink(revision: Revision, excess: int, num_requests: Mapping[str, int]) -> tuple[int, tuple[Pod, ...]]:
-    """Return how many replicas go that have no pod yet, and which pods begin to drain."""
+    """Return how many replicas go that have no pod yet, and which pods begin to drain.
+
+    A pod that exists and is not known here may serve: it is not taken for missing, or a late watch would cut streams.
+    """
     if excess <= 0:
         return 0, ()
     candidates = [pod for pod in revision.pods if not pod.is_draining]
-    unborn = min(excess, max(revision.num_active - len(candidates), 0))
+    unborn = min(excess, max(revision.replicas - max(len(revision.pods), revision.num_created), 0))
     return unborn, choose_victims(candidates, excess - unborn, num_requests)
 
 

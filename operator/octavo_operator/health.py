@@ -10,15 +10,15 @@ Check = Callable[[], str | None]
 
 
 class HealthServer:
-    """`async with HealthServer(...)`. Whoever gets an answer from /healthz knows that the event loop runs."""
+    """`async with HealthServer(...)`. A check that finds a problem answers 503 with it."""
 
-    def __init__(self, host: str, port: int, check_ready: Check, registry: CollectorRegistry) -> None:
+    def __init__(self, host: str, port: int, live: Check, ready: Check, registry: CollectorRegistry) -> None:
         self._address = (host, port)
-        self._check_ready = check_ready
+        self._checks = {"/healthz": live, "/readyz": ready}
         self._registry = registry
         application = web.Application()
-        application.router.add_get("/healthz", self._live)
-        application.router.add_get("/readyz", self._ready)
+        for path in self._checks:
+            application.router.add_get(path, self._check)
         application.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(application, access_log=None)
 
@@ -35,11 +35,8 @@ class HealthServer:
         """The port that is listened on; useful when 0 was asked for."""
         return int(self._runner.addresses[0][1])
 
-    async def _live(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def _ready(self, _: web.Request) -> web.Response:
-        problem = self._check_ready()
+    async def _check(self, request: web.Request) -> web.Response:
+        problem = self._checks[request.path]()
         return web.Response(text=problem or "ok", status=503 if problem else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:

@@ -32,11 +32,19 @@ def read_revision(deployment: Object, pods: list[Pod]) -> Revision:
     return Revision(
         name=name,
         replicas=deployment["spec"].get("replicas", 1),
+        num_created=_num_created(deployment),
         created_at=seconds(metadata["creationTimestamp"]),
         pods=tuple(sorted((pod for pod in pods if pod.revision == name), key=lambda pod: (pod.created_at, pod.name))),
         failure=failure.get("message", "") if failure.get("status") == "True" else "",
         is_deleting="deletionTimestamp" in metadata,
     )
+
+
+def _num_created(deployment: Object) -> int:
+    """A Deployment that was not looked at yet is taken to have all its pods."""
+    status = deployment.get("status", {})
+    is_current = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 1)
+    return int(status.get("replicas", 0) if is_current else deployment["spec"].get("replicas", 1))
 
 
 def read_pod(pod: Object) -> Pod:

@@ -60,7 +60,11 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One revision's Deployment and its pods. `replicas` is what the Deployment asks for, draining pods included."""
+    """One revision's Deployment and its pods.
+
+    `replicas` is what the Deployment asks for, draining pods included; `num_created` how many pods it says it has,
+    which may be more than are known yet.
+    """
 
     name: str
     replicas: int
@@ -68,6 +72,7 @@ class Revision:
     pods: tuple[Pod, ...] = ()
     failure: str = ""
     is_deleting: bool = False
+    num_created: int = 0
 
     def pods_in(self, phase: PodPhase) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.pods if pod.phase == phase)

@@ -51,7 +51,14 @@ class Runtime:
         self.cache = Cache()
         self.services = Services(self.cache)
         self.watcher = Watcher(kube, self.cache, self.queue, settings.namespaces)
-        self.health = HealthServer(settings.host, settings.port, self._check_ready, metrics.REGISTRY)
+        # A follower is ready too: it watches, and takes over when the leader is gone.
+        self.health = HealthServer(
+            settings.host,
+            settings.port,
+            live=self.watcher.find_lasting_problem,
+            ready=self.watcher.find_problem,
+            registry=metrics.REGISTRY,
+        )
         metrics.QUEUE_LENGTH.set_function(lambda: len(self.queue))
         metrics.SERVICES.set_function(lambda: len(self.cache.service_keys()))
         metrics.IS_LEADER.set_function(lambda: self.lease.is_held)
@@ -121,7 +128,3 @@ class Runtime:
         metrics.RECONCILES.labels("failed").inc()
         delay = self.queue.retry(key, at_least)
         logger.warning("%s: %s; again in %.1f s", key, error, delay)
-
-    def _check_ready(self) -> str | None:
-        """A follower is ready too: it watches, and takes over when the leader is gone."""
-        return None if self.watcher.is_synced else "the first listing has not succeeded yet"

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from octavo_operator import labels
@@ -15,18 +18,42 @@ logger = logging.getLogger(__name__)
 
 RELIST_SECONDS = 5.0
 RETRY_SECONDS = 2.0
+LONGEST_WITHOUT_WATCH_SECONDS = 60.0
 
 
 class Watcher:
     """Keeps the cache true. Every change of a service, or of what it owns, puts the service's key into the queue."""
 
-    def __init__(self, kube: Kube, cache: Cache, queue: KeyedQueue, namespaces: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        queue: KeyedQueue,
+        namespaces: tuple[str, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._kube = kube
         self._cache = cache
         self._queue = queue
         self._namespaces: tuple[str | None, ...] = namespaces or (None,)
         self._relists: dict[str, asyncio.Task[None]] = {}
+        self._clock = clock
+        self._watched_at = clock()
         self.is_synced = False
+        self.is_watching = threading.Event()
+
+    def find_problem(self) -> str | None:
+        """Return why the cache may be out of date, or None."""
+        if not self.is_synced:
+            return "the first listing has not succeeded yet"
+        return None if self.is_watching.is_set() else "nothing is watched"
+
+    def find_lasting_problem(self) -> str | None:
+        """Return a problem that lasts so long that only a new process may help, or None. To be asked often."""
+        if not self.is_synced or self.is_watching.is_set():
+            self._watched_at = self._clock()
+        seconds = self._clock() - self._watched_at
+        return f"nothing was watched for {seconds:.0f} s" if seconds > LONGEST_WITHOUT_WATCH_SECONDS else None
 
     def on_event(self, kind: Kind, event: Any) -> None:
         """Take in one event. An event without a type is part of a listing: Kopf lost its watch and began anew.

@@ -46,5 +46,8 @@ def crashing(name: str, revision: str = "new") -> Pod:
     return starting(name, revision, failure=Failure("CrashLoop", "the engine ended with exit code 1: no model"))
 
 
-def revision(name: str, *pods: Pod, replicas: int | None = None, age: float = 1000.0, failure: str = "") -> Revision:
-    return Revision(name, len(pods) if replicas is None else replicas, NOW - age, pods, failure)
+def revision(
+    name: str, *pods: Pod, replicas: int | None = None, age: float = 1000.0, failure: str = "", num_created: int = 0
+) -> Revision:
+    replicas = len(pods) if replicas is None else replicas
+    return Revision(name, replicas, NOW - age, pods, failure, num_created=num_created)

@@ -76,6 +76,13 @@ def test_replicas_without_a_pod_go_first() -> None:
     assert plan(revision("new", pod("a"), replicas=3), 1) == DrainStep(1)
 
 
+def test_pods_that_exist_and_are_not_known_yet_are_not_cut() -> None:
+    """A watch that is late knows one of three pods; the two others may serve."""
+    of = revision("new", pod("a"), replicas=3, num_created=3)
+    step = plan(of, 2)
+    assert (step.replicas, names(step.start)) == (3, ["a"])
+
+
 def test_a_surplus_draining_pod_is_not_put_back_while_it_is_being_deleted() -> None:
     """The Deployment shrank, and its pod is still listed."""
     of = revision("new", pod("a"), draining("b"), replicas=1)

@@ -108,6 +108,22 @@ def test_revisions_have_their_pods_and_not_those_that_are_going() -> None:
     assert observed.num_terminating == 1
 
 
+@pytest.mark.parametrize(
+    ("generation", "status", "num_created"),
+    [
+        (2, {"observedGeneration": 2, "replicas": 1}, 1),
+        (2, {"observedGeneration": 1, "replicas": 0}, 2),
+        (1, {}, 2),
+    ],
+)
+def test_a_deployment_that_was_not_looked_at_is_taken_to_have_its_pods(
+    generation: int, status: Object, num_created: int
+) -> None:
+    cache = Cache()
+    cache.put(DEPLOYMENT, deployment(status=status, metadata={"generation": generation}))
+    assert observe(cache, "team/chat").revisions[0].num_created == num_created
+
+
 def test_a_deployment_that_may_make_no_pods_says_why() -> None:
     cache = Cache()
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}

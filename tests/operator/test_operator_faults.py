@@ -108,6 +108,35 @@ def child(namespace: str) -> Object:
     }
 
 
+async def test_a_user_without_a_name_may_run_the_operator(
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in its container: the user has a number, and no entry anywhere."""
+
+    def get_no_user() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr("getpass.getuser", get_no_user)
+    async with Rig(kube, namespace) as rig:
+        await rig.create("chat")
+        await rig.is_ready("chat", "1/1")
+        await rig.change("chat", replicas=2)
+        await rig.is_ready("chat", "2/2")
+
+
+async def test_an_operator_that_watches_nothing_says_so(kube: Kube) -> None:
+    now = [0.0]
+    watcher = Watcher(kube, Cache(), KeyedQueue(), ("default",), lambda: now[0])
+    assert watcher.find_problem() == "the first listing has not succeeded yet"
+    await watcher.sync()
+    assert watcher.find_problem() == "nothing is watched"
+    assert watcher.find_lasting_problem() is None
+    now[0] += 61
+    assert watcher.find_lasting_problem() == "nothing was watched for 61 s"
+    watcher.is_watching.set()
+    assert (watcher.find_problem(), watcher.find_lasting_problem()) == (None, None)
+
+
 async def test_equal_events_are_folded_into_one_with_a_count(kube: Kube, namespace: str) -> None:
     now = [1_800_000_000.0]
     of = service("chat", namespace)
