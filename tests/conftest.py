@@ -16,6 +16,7 @@ import pytest
 from dev.cluster import embedded
 from dev.cluster.embedded import EmbeddedCluster
 from dev.images.build import build_images
+from dev.images.names import Images
 from tests.namespaces import temporary_namespace
 
 Shown = Callable[[], AbstractContextManager[None]]
@@ -50,11 +51,17 @@ def api_server(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Embedde
 
 
 @pytest.fixture(scope="session")
-def node_cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[EmbeddedCluster]:
-    """A whole cluster of one node that has both images of the sources as they are now (`image_names()`)."""
+def images(shown: Shown) -> Images:
+    """Names of both images, built of the sources as they are when a test first asks."""
+    with shown():
+        return build_images()
+
+
+@pytest.fixture(scope="session")
+def node_cluster(request: pytest.FixtureRequest, shown: Shown, images: Images) -> Iterator[EmbeddedCluster]:
+    """A whole cluster of one node that has both images."""
     with _cluster("node", request.session, shown) as cluster:
         with shown():
-            images = build_images()
             cluster.load_images([images.operator, images.engine])
         yield cluster
 

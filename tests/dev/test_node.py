@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dev.cluster.embedded import EmbeddedCluster
-from dev.images.names import image_names
+from dev.images.names import Images
 from tests.namespaces import kubectl
 
 pytestmark = pytest.mark.cluster
@@ -32,20 +32,24 @@ def run_pod(cluster: EmbeddedCluster, namespace: str, image: str, command: list[
     return kubectl(cluster, "logs", "once", "--namespace", namespace).strip()
 
 
-def test_images_run_restricted_without_naming_a_user(node_cluster: EmbeddedCluster, node_namespace: str) -> None:
-    printed = run_pod(node_cluster, node_namespace, image_names().operator, ["id", "--user"], {"memory": "256Mi"})
+def test_images_run_restricted_without_naming_a_user(
+    node_cluster: EmbeddedCluster, node_namespace: str, images: Images
+) -> None:
+    printed = run_pod(node_cluster, node_namespace, images.operator, ["id", "--user"], {"memory": "256Mi"})
     assert printed == "65532"
 
 
-def test_pod_gets_gpus_that_the_device_plugin_pretends(node_cluster: EmbeddedCluster, node_namespace: str) -> None:
+def test_pod_gets_gpus_that_the_device_plugin_pretends(
+    node_cluster: EmbeddedCluster, node_namespace: str, images: Images
+) -> None:
     show = ["printenv", "NVIDIA_VISIBLE_DEVICES"]
     with node_cluster.pretended_gpus(4):
-        printed = run_pod(node_cluster, node_namespace, image_names().operator, show, {"nvidia.com/gpu": "2"})
+        printed = run_pod(node_cluster, node_namespace, images.operator, show, {"nvidia.com/gpu": "2"})
     assert len(set(printed.split(",")) & {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}) == 2
 
 
-def test_pod_finds_a_service_by_name(node_cluster: EmbeddedCluster, node_namespace: str) -> None:
+def test_pod_finds_a_service_by_name(node_cluster: EmbeddedCluster, node_namespace: str, images: Images) -> None:
     resolve = "import socket; print(socket.gethostbyname('kubernetes.default.svc.cluster.local'))"
-    printed = run_pod(node_cluster, node_namespace, image_names().operator, ["python3", "-c", resolve], {})
+    printed = run_pod(node_cluster, node_namespace, images.operator, ["python3", "-c", resolve], {})
     service = kubectl(node_cluster, "get", "service", "kubernetes", "--output", "jsonpath={.spec.clusterIP}")
     assert printed == service
