@@ -44,14 +44,13 @@ class Kubectl:
     @contextlib.contextmanager
     def proxy(self) -> Iterator[str]:
         """Serve the API on loopback without credentials, for as long as the context lasts; gives its address."""
-        process = subprocess.Popen(self.command("proxy", "--port", "0"), stdout=subprocess.PIPE, text=True)
-        try:
+        with subprocess.Popen(self.command("proxy", "--port", "0"), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             first_line = process.stdout.readline()
             found = re.search(r"127\.0\.0\.1:\d+", first_line)
             if found is None:
                 raise StepFailed(f"kubectl proxy did not start: {first_line.strip()}")
-            yield f"http://{found.group()}"
-        finally:
-            process.terminate()
-            process.wait(timeout=10)
+            try:
+                yield f"http://{found.group()}"
+            finally:
+                process.terminate()
