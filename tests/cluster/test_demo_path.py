@@ -28,7 +28,7 @@ from dev.demo.load import LoadPlan
 from dev.demo.route import service_url
 from dev.demo.run import NAMESPACE, Demo
 from dev.demo.steps import Steps
-from dev.images.names import ROOT, image_names
+from dev.images.names import ROOT, Images
 
 pytestmark = pytest.mark.cluster
 
@@ -37,13 +37,13 @@ OPERATOR_PODS = "app.kubernetes.io/name=octavo-operator"
 
 
 @pytest.fixture(scope="module")
-def demo(node_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+def demo(node_cluster: EmbeddedCluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """A demo whose operator is installed; at the end it is uninstalled as `make demo-stop` does."""
     kubectl = Kubectl(node_cluster.kubectl, node_cluster.kubeconfig, node_cluster.context, NAMESPACE)
     console = Console(file=io.StringIO(), width=200)
     plan = LoadPlan(min_streams=100)
     demo = Demo(console, Steps(console), helm_program(), kubectl, tmp_path_factory.mktemp("out"), plan)
-    demo.install(image_names())
+    demo.install(images)
     yield demo
     uninstall(demo.helm, kubectl)
 
@@ -110,8 +110,8 @@ def test_gpu_service_waits_for_a_gpu_and_runs_where_one_is_advertised(
         demo.kubectl.run("delete", "infsvc", name)
 
 
-def test_two_operators_take_turns_and_helm_test_passes(demo: Demo) -> None:
-    install_operator(demo.helm, demo.kubectl, image_names(), "--set", "replicaCount=2")
+def test_two_operators_take_turns_and_helm_test_passes(demo: Demo, images: Images) -> None:
+    install_operator(demo.helm, demo.kubectl, images, "--set", "replicaCount=2")
     run_helm(demo.helm, demo.kubectl, "test", RELEASE)
     lease = ("get", "lease", "octavo-operator", "--output", "jsonpath={.spec.holderIdentity}")
     leader = system(demo, *lease)
@@ -121,7 +121,7 @@ def test_two_operators_take_turns_and_helm_test_passes(demo: Demo) -> None:
         assert time.monotonic() < deadline, "nobody took over"
         time.sleep(0.5)
     assert now.startswith("octavo-operator-")
-    install_operator(demo.helm, demo.kubectl, image_names())
+    install_operator(demo.helm, demo.kubectl, images)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "manifests").glob("*.yaml")), ids=lambda path: path.stem)
@@ -140,11 +140,13 @@ def test_namespace_with_a_service_is_deleted_while_no_operator_runs(demo: Demo, 
     system(demo, "rollout", "status", OPERATOR, "--timeout=60s")
 
 
-def test_uninstalling_keeps_the_resources_and_installing_again_takes_them_up(demo: Demo, service: str) -> None:
+def test_uninstalling_keeps_the_resources_and_installing_again_takes_them_up(
+    demo: Demo, service: str, images: Images
+) -> None:
     run_helm(demo.helm, demo.kubectl, "uninstall", RELEASE, "--wait")
     assert demo.kubectl.get("crd", CRD)["metadata"]["name"] == CRD
     pods = demo.kubectl.get("pods", "--selector", f"octavo.dev/service={service}")["items"]
-    install_operator(demo.helm, demo.kubectl, image_names())
+    install_operator(demo.helm, demo.kubectl, images)
     wait_ready(demo.kubectl, service, seconds=60)
     after = demo.kubectl.get("pods", "--selector", f"octavo.dev/service={service}")["items"]
     assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in pods]
