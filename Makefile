@@ -9,7 +9,7 @@ export UV_SYSTEM_CERTS ?= 1
 REQUIREMENTS := requirements/dev.txt requirements/bundled-model.txt pyproject.toml
 STAMP := .venv/installed-$(shell cat $(REQUIREMENTS) | sha256sum | cut -c 1-16)
 
-.PHONY: help setup check format test demo demo-stop cluster images crd
+.PHONY: help setup check format test test-gpu bench bench-cpu demo demo-stop cluster images crd lock
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column --table --separator '|'
@@ -35,6 +35,15 @@ test: check ## Check, then run all tests; needs root for the cluster. Tests of G
 	@setsid nice -n 19 dev/cluster/build.sh > /dev/null 2>&1 & trap "kill -- -$$! 2> /dev/null || true" EXIT; \
 	.venv/bin/pytest -m 'not gpu'
 
+test-gpu: setup ## Run the tests that need an NVIDIA GPU.
+	.venv/bin/pytest -m gpu
+
+bench: setup bench-cpu ## Measure the scheduler's own cost, and what bench-cpu measures.
+	.venv/bin/python -m bench.scheduler
+
+bench-cpu: setup ## Measure output tokens/s on the CPU beside transformers' static batching.
+	.venv/bin/python -m bench.cpu
+
 demo: setup ## Show all of it: a cluster, the operator, a model, many users, replicas that follow the load.
 	@.venv/bin/python -m dev.demo
 
@@ -49,3 +58,9 @@ images: setup ## Build both images for CPU nodes; DEVICE=cuda builds them for GP
 
 crd: setup ## Write the CustomResourceDefinition anew from the operator's models.
 	.venv/bin/python -m octavo_operator.api.crd charts/octavo/files/crd-inferenceservice.yaml
+
+COMPILE := .venv/bin/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
+lock: setup ## Write requirements/ anew from pyproject.toml; versions change only where they must.
+	$(COMPILE) --extra operator --output-file requirements/operator.txt
+	$(COMPILE) --extra engine --output-file requirements/engine.txt
+	$(COMPILE) --extra operator --extra engine --extra dev --output-file requirements/dev.txt
