@@ -153,6 +153,23 @@ def test_an_urgent_request_takes_the_row_of_a_less_urgent_one() -> None:
     assert scheduler.num_waiting == 1
 
 
+def test_an_urgent_request_displaces_no_more_than_it_needs_although_room_comes_a_step_later() -> None:
+    scheduler = create_scheduler(max_num_seqs=3)
+    for arrival in range(3):
+        add(scheduler, 5, priority=1, arrival=arrival)
+    in_flight = deque([scheduler.schedule()])
+    urgent = add(scheduler, 5, arrival=3)
+    in_flight.append(scheduler.schedule())
+    assert scheduler.counters.preemptions == 1
+    for _ in range(2):
+        batch = in_flight.popleft()
+        assert batch
+        commit(scheduler, batch)
+        in_flight.append(scheduler.schedule())
+    assert scheduler.counters.preemptions == 1
+    assert urgent.block_ids
+
+
 def test_equal_priority_never_takes_a_row() -> None:
     scheduler = create_scheduler(max_num_seqs=1)
     add(scheduler, 5, arrival=1)
