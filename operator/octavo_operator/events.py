@@ -76,6 +76,7 @@ class Recorder:
         name = f"{service.name}.{digest([service.uid, event.reason, event.message])}"
         posted = self._posted.setdefault(f"{service.namespace}/{name}", _Posted(0, 0.0))
         posted.count += 1
+        logger.info("%s: %s: %s", service.key, event.reason, event.message)
         if self._clock() - posted.at < FOLD_SECONDS:
             return
         posted.at = self._clock()

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
+
 from octavo_operator.api.status import Status
 from octavo_operator.cache import Cache
 from octavo_operator.conditions import Situation
@@ -32,7 +34,7 @@ class Reporter:
         body = self._cache.service(service.key)
         if body is None:
             return None
-        previous = Status.model_validate(body.get("status", {}))
+        previous = _previous(body)
         status = summarize(situation, previous, self._now())
         if to_wire(status) == to_wire(previous):
             return None
@@ -50,7 +52,7 @@ class Reporter:
         body = self._cache.service(key)
         if body is None:
             return
-        metadata, previous = body["metadata"], Status.model_validate(body.get("status", {}))
+        metadata, previous = body["metadata"], _previous(body)
         status = refuse(previous, message, metadata.get("generation", 1), self._now())
         if to_wire(status) != to_wire(previous):
             written = await self._write(metadata, status)
@@ -76,3 +78,11 @@ class Reporter:
     def forget(self, uids: set[str]) -> None:
         """Keep only what belongs to services that still exist."""
         self._written_at = {uid: at for uid, at in self._written_at.items() if uid in uids}
+
+
+def _previous(body: Object) -> Status:
+    """Return the status as it is; one that another version of the CRD let through is written anew."""
+    try:
+        return Status.model_validate(body.get("status", {}))
+    except ValidationError:
+        return Status()
