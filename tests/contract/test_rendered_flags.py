@@ -6,7 +6,7 @@ import pytest
 
 from octavo_engine import flags
 from octavo_engine.flags import ServeConfig
-from octavo_operator.api.spec import MANAGED_FLAGS, EngineSpec
+from octavo_operator.api.engine import MANAGED_FLAGS, EngineSpec
 from octavo_operator.render.deployment import render_deployment
 from octavo_operator.render.flags import FLAG_FIELDS, PORT
 from octavo_operator.render.profiles import PROFILES

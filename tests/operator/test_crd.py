@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from octavo_operator.api.crd import as_yaml, custom_resource_definition
-from octavo_operator.api.spec import MANAGED_FLAGS, Spec
+from octavo_operator.api.engine import MANAGED_FLAGS
+from octavo_operator.api.spec import Spec
 from octavo_operator.errors import Refused
 from octavo_operator.kube import Kube
 from tests.operator.rig import MODEL, inference_service

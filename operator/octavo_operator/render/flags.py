@@ -1,6 +1,7 @@
 """The engine's command line: `--flag=value`, spelled as the engine's own reference gives them."""
 
-from octavo_operator.api.spec import EngineSpec, ModelSpec
+from octavo_operator.api.engine import EngineSpec
+from octavo_operator.api.model import ModelSpec
 from octavo_operator.render.profiles import PROFILES
 from octavo_operator.resource import InferenceService
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from octavo_operator import labels
-from octavo_operator.api.spec import AcceleratorSpec, EnvVar, ResourceList, ResourcesSpec, Spec
+from octavo_operator.api.engine import EnvVar
+from octavo_operator.api.placement import AcceleratorSpec, ResourceList, ResourcesSpec
+from octavo_operator.api.spec import Spec
 from octavo_operator.kinds import Object
 from octavo_operator.render.flags import MODELS_MOUNT, PORT, render_flags
 from octavo_operator.render.secret import secret_name

@@ -6,7 +6,7 @@ GPU each. The two that say how much GPU memory and which type of weights to use 
 
 from collections.abc import Mapping
 
-from octavo_operator.api.spec import Profile
+from octavo_operator.api.engine import Profile
 
 PROFILES: Mapping[Profile, Mapping[str, object]] = {
     "SingleGPU": {
