@@ -32,10 +32,11 @@ def _share_new(new: Revision, old: Sequence[Revision], desired: int) -> int:
 
 
 def _share_old(old: Sequence[Revision], keep: int) -> dict[str, int]:
-    """Keep the newest revisions that are ready first: an old one that never came up is the first to go."""
+    """Keep the newest revisions that are ready first, and no replica that never came up."""
     shares = {}
     for revision in sorted(old, key=lambda revision: (revision.num_ready > 0, revision.created_at), reverse=True):
-        shares[revision.name] = min(max(revision.num_active, 0), keep)
+        num_unused = sum(not pod.has_started and not pod.is_draining for pod in revision.pods)
+        shares[revision.name] = min(max(revision.num_active - num_unused, 0), keep)
         keep -= shares[revision.name]
     return shares
 

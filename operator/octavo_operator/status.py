@@ -47,8 +47,8 @@ def _autoscaling(situation: Situation, previous: Status, now: str) -> Autoscalin
     inputs = decision.inputs
     seen = AutoscalingStatus(
         kv_cache_utilization=None if inputs.kv_cache_utilization is None else f"{inputs.kv_cache_utilization:.2f}",
-        waiting=round(inputs.num_waiting),
-        running=round(inputs.num_running),
+        waiting=round(inputs.num_waiting) if inputs.num_fresh else None,
+        running=round(inputs.num_running) if inputs.num_fresh else None,
         fresh_pods=inputs.num_fresh,
         ready_pods=inputs.num_ready,
     )

@@ -26,28 +26,17 @@ def test_the_crd_stays_small() -> None:
     assert len(as_yaml()) < 100_000
 
 
-def test_every_field_of_the_spec_says_what_it_is_or_has_a_telling_name() -> None:
+def test_every_field_of_the_spec_is_explained() -> None:
     (version,) = custom_resource_definition()["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    silent = [path for path, field in walk(spec, "spec") if "description" not in field]
-    named_alike_in_a_pod = (
-        "tolerations",
-        "requests",
-        "limits",
-        "scheduling",
-        "env",
-        "Seconds",
-        "Replicas",
-        "secretKeyRef",
-    )
-    assert [path for path in silent if not any(word in path for word in named_alike_in_a_pod)] == []
+    assert [path for path, field in walk(spec, "spec") if not field.get("description")] == []
 
 
 def walk(schema: dict[str, Any], path: str) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for name, child in schema.get("properties", {}).items():
         found.append((f"{path}.{name}", child))
-        found += walk(child, f"{path}.{name}")
+        found += walk(child, f"{path}.{name}") + walk(child.get("items", {}), f"{path}.{name}[]")
     return found
 
 

@@ -71,6 +71,15 @@ def test_an_old_revision_that_never_came_up_goes_first() -> None:
     assert share(2, first, broken, revision("new", pod("a"), age=1.0)) == {"old": 1, "broken": 0, "new": 1}
 
 
+def test_old_replicas_that_never_came_up_are_not_kept() -> None:
+    never = [starting("old-0", "old"), unschedulable("old-1", revision="old"), crashing("old-2", "old")]
+    assert share(3, old(*never)) == {"old": 0, "new": 1}
+
+
+def test_an_old_replica_that_is_unready_for_a_while_is_kept() -> None:
+    assert share(1, old(pod("old-0", "old", is_ready=False))) == {"old": 1, "new": 1}
+
+
 def test_going_back_to_a_revision_that_still_serves_uses_its_replicas() -> None:
     """`new` is the revision that served before, and is wanted again."""
     assert share(3, revision("new", pod("a"), pod("b")), revision("half", pod("c", "half"), age=1.0)) == {

@@ -29,27 +29,31 @@ class MetricsSpec(Schema):
         )
     )
 
-    scrape_interval_seconds: int = Field(5, ge=1, le=300)
-    stale_after_seconds: int = Field(15, ge=1, le=3600)
+    scrape_interval_seconds: int = Field(5, ge=1, le=300, description="How often each replica is asked.")
+    stale_after_seconds: int = Field(15, ge=1, le=3600, description="Age from which an answer no longer counts.")
 
 
 class ScaleUpSpec(Schema):
     """How fast replicas are added."""
 
     tolerance: Fraction = Field("0.10", description="Load above target that is left alone, as a share.")
-    stabilization_seconds: int = Field(0, ge=0, le=3600)
+    stabilization_seconds: int = Field(
+        0, ge=0, le=3600, description="How long more replicas must have been needed before they are added."
+    )
     max_percent: int = Field(100, ge=1, le=10000, description="Most growth in one period, percent of replicas.")
     max_pods: int = Field(4, ge=1, le=1000, description="Most growth in one period, replicas.")
-    period_seconds: int = Field(15, ge=1, le=1800)
+    period_seconds: int = Field(15, ge=1, le=1800, description="Length of one period.")
 
 
 class ScaleDownSpec(Schema):
     """How fast replicas are removed."""
 
     tolerance: Fraction = Field("0.20", description="Load below target that is left alone, as a share.")
-    stabilization_seconds: int = Field(300, ge=0, le=3600)
+    stabilization_seconds: int = Field(
+        300, ge=0, le=3600, description="How long fewer replicas must have been enough before any is removed."
+    )
     max_pods: int = Field(1, ge=1, le=1000, description="Most replicas removed in one period.")
-    period_seconds: int = Field(60, ge=1, le=1800)
+    period_seconds: int = Field(60, ge=1, le=1800, description="Length of one period.")
 
 
 class AutoscalingSpec(Schema):
@@ -69,8 +73,8 @@ class AutoscalingSpec(Schema):
         description="Auto decides and acts. Advisory decides and reports, spec.replicas acts. "
         "External reports metrics; something else writes spec.replicas through /scale.",
     )
-    min_replicas: int = Field(1, ge=1, le=1000)
-    max_replicas: int = Field(ge=1, le=1000)
+    min_replicas: int = Field(1, ge=1, le=1000, description="Fewest replicas, whatever the load.")
+    max_replicas: int = Field(ge=1, le=1000, description="Most replicas, whatever the load.")
     targets: Targets = Targets()
     metrics: MetricsSpec = MetricsSpec()
     scale_up: ScaleUpSpec = ScaleUpSpec()

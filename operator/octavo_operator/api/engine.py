@@ -55,8 +55,8 @@ class EnvVar(Schema):
         )
     )
 
-    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)
-    value: Annotated[str, Field(max_length=4096)] | None = None
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128, description="Name of the variable.")
+    value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value.")
     secret_key_ref: SecretKeyRef | None = None
 
 

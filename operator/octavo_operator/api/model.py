@@ -75,4 +75,4 @@ class ModelSpec(Schema):
     served_name: Annotated[str, Field(pattern=r"^[^\s]+$", max_length=128)] | None = Field(
         None, description="Name that API clients use; the service's own name when unset."
     )
-    credentials: Credentials | None = None
+    credentials: Credentials | None = Field(None, description="What the model's source asks for.")

@@ -36,8 +36,8 @@ class AcceleratorSpec(Schema):
 class ResourceList(Schema):
     """Amounts of the two resources that a container can be given."""
 
-    cpu: Quantity | None = None
-    memory: Quantity | None = None
+    cpu: Quantity | None = Field(None, description="Cores, as in 2 or 500m.")
+    memory: Quantity | None = Field(None, description="Bytes, as in 4Gi.")
 
 
 class ResourcesSpec(Schema):
@@ -50,17 +50,27 @@ class ResourcesSpec(Schema):
 class Toleration(Schema):
     """A taint that the pods tolerate; fields as in a Pod."""
 
-    key: Annotated[str, Field(max_length=317)] | None = None
-    operator: Literal["Exists", "Equal"] | None = None
-    value: Annotated[str, Field(max_length=63)] | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    toleration_seconds: int | None = None
+    key: Annotated[str, Field(max_length=317)] | None = Field(
+        None, description="Key of the taint; all keys when unset and operator is Exists."
+    )
+    operator: Literal["Exists", "Equal"] | None = Field(
+        None, description="Exists, or Equal (the default) to compare the value."
+    )
+    value: Annotated[str, Field(max_length=63)] | None = Field(None, description="Value of the taint.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        None, description="Effect of the taint; all effects when unset."
+    )
+    toleration_seconds: int | None = Field(
+        None, description="How long a NoExecute taint is tolerated; for ever when unset."
+    )
 
 
 class SchedulingSpec(Schema):
     """Where the pods may run; fields as in a Pod."""
 
-    node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field({}, max_length=32)
-    tolerations: list[Toleration] = Field([], max_length=32)
-    priority_class_name: Name | None = None
-    runtime_class_name: Name | None = None
+    node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
+        {}, max_length=32, description="Labels that a node must have."
+    )
+    tolerations: list[Toleration] = Field([], max_length=32, description="Taints that the pods tolerate.")
+    priority_class_name: Name | None = Field(None, description="PriorityClass of the pods.")
+    runtime_class_name: Name | None = Field(None, description="RuntimeClass of the pods.")
