@@ -141,7 +141,7 @@ def bench_prefill(name: str, shape: Shape) -> Iterator[Row]:
         slots = (blocks * BLOCK_SIZE + positions % BLOCK_SIZE).int()
         case = f"{name} {num_seqs} x {query_len}, {context} cached"
         time = graph_microseconds(
-            lambda: rotary_kv_write(qkv, positions, slots, rope.cos, rope.sin, keys, values, *rope[2:])  # noqa: B023
+            lambda: rotary_kv_write(qkv, positions, slots, rope, keys, values)  # noqa: B023
         )
         yield row("rotary + KV write", case, time, 4 * qkv.numel())
         time = graph_microseconds(

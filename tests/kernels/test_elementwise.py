@@ -7,6 +7,7 @@ import torch
 
 from octavo_kernels.copy_blocks import copy_blocks, copy_blocks_reference
 from octavo_kernels.embedding import embed, embed_reference
+from octavo_kernels.paged_kv import Rotary
 from octavo_kernels.rms_norm import add_rms_norm, add_rms_norm_reference
 from octavo_kernels.rotary import rotary_kv_write, rotary_kv_write_reference, rotary_table
 from octavo_kernels.silu_mul import silu_mul, silu_mul_reference
@@ -62,13 +63,13 @@ def test_rotary_rotates_queries_in_place_and_writes_kv_to_its_slots(
     slots = torch.randperm(num_blocks * block_size, device=device)[:num_tokens].int()
     slots[3] = -1
     inv_freq = 10000.0 ** (-torch.arange(0, head_dim, 2, device=device) / head_dim)
-    cos, sin = rotary_table(inv_freq, 128)
-    norms = [randn(head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else [None, None]
+    norms = [randn(head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else []
+    rotary = Rotary(*rotary_table(inv_freq, 128), *norms)
     caches = [randn(num_blocks, num_kv_heads, block_size, head_dim, dtype=dtype, device=device) for _ in range(2)]
     expected_qkv, expected_caches = qkv.clone(), [cache.clone() for cache in caches]
-    rotary_kv_write_reference(expected_qkv, positions, slots, cos, sin, *expected_caches, *norms)
+    rotary_kv_write_reference(expected_qkv, positions, slots, rotary, *expected_caches)
 
-    rotary_kv_write(qkv, positions, slots, cos, sin, *caches, *norms)
+    rotary_kv_write(qkv, positions, slots, rotary, *caches)
 
     query_size = num_heads * head_dim
     assert_close(qkv[:, :query_size], expected_qkv[:, :query_size])

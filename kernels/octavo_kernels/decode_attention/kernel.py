@@ -6,7 +6,7 @@ from octavo_kernels.paged_tiles import LOG2_E, attend_cached, fold, load_tile, m
 from octavo_kernels.rotary.kernel import load_pairs, load_rotation, norm_pairs
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def advance_plan_kernel(
     lengths_ptr,
     shared_lens_ptr,
@@ -104,7 +104,7 @@ def combine_items(
     tl.store(out_ptr + line[:, None] * HEAD_DIM + dim[None, :], y.to(out_ptr.dtype.element_ty), mask=out_mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows", "table_stride"])
 def decode_attention_kernel(
     qkv_ptr,
     key_cache_ptr,

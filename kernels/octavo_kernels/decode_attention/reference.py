@@ -18,9 +18,10 @@ def advance_plan_reference(
     is_live = lengths >= 0
     lengths += (is_live & advance).int()
     first = (lengths + 1 - window).clamp(min=0) if window else torch.zeros_like(lengths)
-    plan.starts.copy_(torch.maximum(shared_lens, first))
-    plan.offsets[1:] = is_live.int().cumsum(0)
-    plan.summary.copy_(torch.stack([lengths.max(), plan.offsets[-1]]))
+    num_rows = lengths.shape[0]
+    plan.starts[:num_rows] = torch.maximum(shared_lens, first)
+    plan.offsets[1 : num_rows + 1] = is_live.int().cumsum(0)
+    plan.summary.copy_(torch.stack([lengths.max(), is_live.sum()]))
 
 
 def decode_attention_reference(
@@ -43,7 +44,7 @@ def decode_attention_reference(
     at = lengths.clamp(min=0)
     block = block_tables.gather(1, (at // block_size).long()[:, None])[:, 0]
     slots = torch.where(lengths >= 0, block * block_size + at % block_size, -1)
-    rotary_kv_write_reference(heads, at, slots, rotary.cos, rotary.sin, key_cache, value_cache, *rotary[2:])
+    rotary_kv_write_reference(heads, at, slots, rotary, key_cache, value_cache)
     query = heads.view(qkv.shape[0], -1, head_dim)[:, : -2 * num_kv_heads].float()
     for row in live:
         start = 0 if prefix is not None else int(plan.starts[row])

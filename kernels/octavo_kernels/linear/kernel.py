@@ -75,7 +75,7 @@ def gemv_kernel(
     tl.store(out_ptr + n, y.to(out_ptr.dtype.element_ty))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def skinny_kernel(
     x_desc,
     weight_desc,
@@ -129,7 +129,7 @@ def skinny_kernel(
         tl.store(out_ptr + offset, acc.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def oneshot_kernel(
     x_ptr,
     weight_ptr,

@@ -4,7 +4,7 @@ import triton.language as tl
 from octavo_kernels.paged_tiles import LOG2_E, attend_cached
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])
 def prefill_attention_kernel(
     qkv_ptr,
     key_cache_ptr,

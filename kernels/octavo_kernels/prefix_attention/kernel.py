@@ -5,7 +5,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from octavo_kernels.paged_tiles import LOG2_E, attend_cached
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows", "table_stride"])
 def prefix_attention_kernel(
     qkv_ptr,
     key_cache_ptr,

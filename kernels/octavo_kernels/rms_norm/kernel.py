@@ -3,7 +3,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_tokens"])
 def add_rms_norm_kernel(
     hidden_ptr,
     addends_ptr,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from octavo_kernels.launch import next_power_of_two, require_power_of_two, runs_triton
+from octavo_kernels.paged_kv import Rotary
 from octavo_kernels.rotary.reference import rotary_kv_write_reference, rotary_table
 
 __all__ = ["rotary_kv_write", "rotary_kv_write_reference", "rotary_table"]
@@ -14,26 +15,18 @@ def rotary_kv_write(
     qkv: torch.Tensor,
     positions: torch.Tensor,
     slot_mapping: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
+    rotary: Rotary,
     key_cache: torch.Tensor,
     value_cache: torch.Tensor,
-    query_norm: torch.Tensor | None = None,
-    key_norm: torch.Tensor | None = None,
-    eps: float = 1e-6,
 ) -> None:
     """Rotate the queries of ``qkv`` in place and write rotated keys, and values, to the slots of the paged cache.
 
     qkv: [num_tokens, (num_heads + 2 * num_kv_heads) * head_dim]; positions: int32 [num_tokens];
     slot_mapping: int32 [num_tokens], block * block_size + offset, negative for a token without a slot;
-    cos, sin: fp32 [max_position, head_dim / 2];
-    key_cache, value_cache: [num_blocks, num_kv_heads, block_size, head_dim];
-    query_norm, key_norm: [head_dim] or None, the weights of an RMSNorm over each head before the rotation (Qwen3).
+    key_cache, value_cache: [num_blocks, num_kv_heads, block_size, head_dim].
     """
     if not runs_triton(qkv):
-        rotary_kv_write_reference(
-            qkv, positions, slot_mapping, cos, sin, key_cache, value_cache, query_norm, key_norm, eps
-        )
+        rotary_kv_write_reference(qkv, positions, slot_mapping, rotary, key_cache, value_cache)
         return
     from octavo_kernels.rotary.kernel import rotary_kv_write_kernel
 
@@ -44,19 +37,19 @@ def rotary_kv_write(
         qkv,
         positions,
         slot_mapping,
-        cos,
-        sin,
+        rotary.cos,
+        rotary.sin,
         key_cache,
         value_cache,
-        cos if query_norm is None else query_norm,
-        cos if key_norm is None else key_norm,
-        eps,
+        rotary.cos if rotary.query_norm is None else rotary.query_norm,
+        rotary.cos if rotary.key_norm is None else rotary.key_norm,
+        rotary.eps,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
         PADDED_HEADS=next_power_of_two(num_heads),
         PADDED_KV_HEADS=next_power_of_two(num_kv_heads),
         HEAD_DIM=head_dim,
         BLOCK_SIZE=block_size,
-        QK_NORM=query_norm is not None,
+        QK_NORM=rotary.query_norm is not None,
         num_warps=8 if num_heads * head_dim >= 2048 else 4,
     )

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import torch
 
+from octavo_kernels.paged_kv import Rotary
+
 
 def rotary_table(inv_freq: torch.Tensor, num_positions: int) -> tuple[torch.Tensor, torch.Tensor]:
     """fp32 tables [num_positions, head_dim / 2] of cosine and sine, one row a position."""
@@ -24,23 +26,19 @@ def rotary_kv_write_reference(
     qkv: torch.Tensor,
     positions: torch.Tensor,
     slot_mapping: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
+    rotary: Rotary,
     key_cache: torch.Tensor,
     value_cache: torch.Tensor,
-    query_norm: torch.Tensor | None = None,
-    key_norm: torch.Tensor | None = None,
-    eps: float = 1e-6,
 ) -> None:
     _, num_kv_heads, block_size, head_dim = key_cache.shape
     heads = qkv.view(qkv.shape[0], -1, head_dim)
     num_heads = heads.shape[1] - 2 * num_kv_heads
     query, key, value = heads.float().split((num_heads, num_kv_heads, num_kv_heads), dim=1)
-    if query_norm is not None and key_norm is not None:
-        query, key = head_norm(query, query_norm, eps), head_norm(key, key_norm, eps)
-    at = positions.long()
-    heads[:, :num_heads] = rotate(query, cos[at], sin[at]).to(qkv.dtype)
-    key = rotate(key, cos[at], sin[at])
+    if rotary.query_norm is not None and rotary.key_norm is not None:
+        query, key = head_norm(query, rotary.query_norm, rotary.eps), head_norm(key, rotary.key_norm, rotary.eps)
+    cos, sin = rotary.cos[positions.long()], rotary.sin[positions.long()]
+    heads[:, :num_heads] = rotate(query, cos, sin).to(qkv.dtype)
+    key = rotate(key, cos, sin)
     has_slot = slot_mapping >= 0
     slots = slot_mapping[has_slot].long()
     block, offset = slots // block_size, slots % block_size

@@ -1,0 +1,105 @@
+"""The model runner for NVIDIA GPUs: decode steps replay CUDA graphs, steps with prompts launch kernel by kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo_engine.core.batch import Batch, StepResult
+from octavo_engine.runner.cuda_decode import DecodeGraphs, KvCaches
+from octavo_engine.runner.cuda_mixed import MixedSteps, mixed_inputs
+from octavo_engine.runner.cuda_model import CudaModel, LinearPlan
+from octavo_engine.runner.cuda_staging import Staging, pinned
+from octavo_engine.runner.cuda_table import CudaRowTable
+from octavo_kernels.copy_blocks import copy_blocks
+
+_STAGED_INTS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class CudaStep:
+    """Tokens on their way to the host: valid once `is_done` has happened."""
+
+    rows: list[int]
+    tokens: Tensor
+    is_done: torch.cuda.Event | None
+
+    def result(self) -> StepResult:
+        if self.is_done:
+            self.is_done.synchronize()
+        token_ids = self.tokens.numpy()[self.rows].tolist() if self.rows else []
+        return StepResult([None if token_id < 0 else token_id for token_id in token_ids])
+
+
+class CudaRunner:
+    """Owns the KV caches, the rows' last tokens and the two kinds of steps. Sampled tokens stay on the device as the
+    next step's input, so a step can be submitted before the one before it has finished."""
+
+    max_inflight_steps = 2
+
+    def __init__(
+        self,
+        model: CudaModel,
+        caches: KvCaches,
+        table: CudaRowTable,
+        linear_plans: dict[int, LinearPlan],
+        max_model_len: int,
+    ) -> None:
+        self.num_blocks = caches[0][0].shape[0]
+        self.max_model_len = max_model_len
+        self._caches, self._table = caches, table
+        self._device = model.weights.device
+        num_rows = len(table.num_blocks)
+        self._row_tokens = torch.zeros(num_rows + 1, dtype=torch.int32, device=self._device)
+        self._decode = DecodeGraphs(model, caches, self._row_tokens, table, linear_plans)
+        self._mixed = MixedSteps(model, caches, self._row_tokens, table)
+        num_buffers = self.max_inflight_steps + 1
+        self._staging = Staging(_STAGED_INTS, 2 * num_buffers)
+        self._host_tokens = [pinned(num_rows + 1) for _ in range(num_buffers)]
+        self._num_steps = 0
+
+    @torch.no_grad()
+    def warm_up(self) -> None:
+        """Records the decode graphs, which also compiles their kernels."""
+        self._decode.capture()
+
+    @torch.no_grad()
+    def submit(self, batch: Batch) -> CudaStep:
+        self._table.update(batch)
+        self._copy_blocks(batch.block_copies)
+        if self._is_steady(batch):
+            self._decode.append_blocks(batch.new_block_ids, self._staging)
+            self._decode.run()
+        elif self._is_decode(batch):
+            self._decode.load(batch.rows, np.array(batch.num_computed, dtype=np.int32), self._staging)
+            self._decode.run()
+        elif batch.rows:
+            self._decode.forget()
+            self._mixed.run(mixed_inputs(batch, self._table), self._staging)
+        return self._fetch([row for row, samples in zip(batch.rows, batch.is_sampling, strict=True) if samples])
+
+    def _is_steady(self, batch: Batch) -> bool:
+        return bool(batch.rows) and not batch.new_rows and self._decode.is_steady(batch.rows)
+
+    def _is_decode(self, batch: Batch) -> bool:
+        """Every row adds a token after one that was sampled on the device."""
+        if not batch.rows or max(batch.num_new_tokens) > 1 or not all(batch.is_sampling):
+            return False
+        return bool((np.array(batch.num_computed) >= self._table.num_known_tokens[batch.rows]).all())
+
+    def _copy_blocks(self, pairs: list[tuple[int, int]]) -> None:
+        if not pairs:
+            return
+        sources, targets = torch.tensor(pairs, dtype=torch.int32, device=self._device).unbind(1)
+        for caches in self._caches:
+            for cache in caches:
+                copy_blocks(cache, sources.contiguous(), targets.contiguous())
+
+    def _fetch(self, rows: list[int]) -> CudaStep:
+        tokens = self._host_tokens[self._num_steps % len(self._host_tokens)]
+        self._num_steps += 1
+        tokens.copy_(self._row_tokens, non_blocking=True)
+        return CudaStep(rows, tokens, torch.cuda.current_stream().record_event() if tokens.is_pinned() else None)
