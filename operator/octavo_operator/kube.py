@@ -30,7 +30,7 @@ class Kube:
     """One connection to one API server. Answers are plain dictionaries; failures are `ApiError`s."""
 
     def __init__(self, client: ApiClient, check_fence: Callable[[], None] = _no_fence) -> None:
-        self._client = client
+        self.client = client
         self._check_fence = check_fence
 
     @classmethod
@@ -45,14 +45,14 @@ class Kube:
 
     @property
     def configuration(self) -> Configuration:
-        return self._client.configuration
+        return self.client.configuration
 
     def fenced(self, check_fence: Callable[[], None]) -> "Kube":
         """Return the same connection, whose writes first ask whether this replica still leads."""
-        return Kube(self._client, check_fence)
+        return Kube(self.client, check_fence)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self.client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         return await self.request("GET", kind.path(namespace, name))
@@ -104,10 +104,10 @@ class Kube:
     ) -> Object:
         headers = {"Accept": "application/json", "Content-Type": content_type}
         try:
-            request = await self._client.param_serialize(
+            request = await self.client.param_serialize(
                 method, path, query_params=query or [], header_params=headers, body=body, auth_settings=["BearerToken"]
             )
-            response = await self._client.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
+            response = await self.client.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
             content = await response.read()
             metrics.API_REQUESTS.labels(method, str(response.status)).inc()
         except (TimeoutError, aiohttp.ClientError, OSError, ApiException) as error:

@@ -80,9 +80,11 @@ class Lease:
         """Take or renew the Lease. Returns whether this replica holds it after the attempt."""
         started = self._clock()
         try:
-            await self._take()
-        except ApiError as error:
-            logger.warning("Lease %s/%s: %s", self._namespace, self._name, error)
+            # A request that hangs must leave time for another before the Lease runs out.
+            async with asyncio.timeout(self._duration / 4):
+                await self._take()
+        except (ApiError, TimeoutError) as error:
+            logger.warning("Lease %s/%s: %r", self._namespace, self._name, error)
             return False
         except _HeldByAnother:
             self._renewed_at = -float("inf")

@@ -2,11 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from octavo_operator.errors import LeaseLost
-from octavo_operator.kinds import LEASE
+from octavo_operator.kinds import LEASE, Object
 from octavo_operator.kube import Kube
 from octavo_operator.lease import Lease
 
@@ -80,6 +81,25 @@ async def test_a_leader_that_stops_hands_over_at_once(kube: Kube, namespace: str
     assert await acquires(second)
     await first.release()
     second.check()
+
+
+async def test_a_request_that_hangs_leaves_time_for_another(kube: Kube, namespace: str) -> None:
+    class HangingOnce(Kube):
+        num_requests = 0
+
+        async def request(self, *args: Any, **kwargs: Any) -> Object:
+            HangingOnce.num_requests += 1
+            if HangingOnce.num_requests == 3:
+                await asyncio.sleep(3600)
+            return await super().request(*args, **kwargs)
+
+    of = Lease(HangingOnce(kube.client), namespace, "operator", "first", duration=4.0)
+    assert await acquires(of)
+    keeping = asyncio.create_task(of.keep())
+    await asyncio.sleep(4.5)
+    of.check()
+    assert HangingOnce.num_requests > 4
+    keeping.cancel()
 
 
 async def test_no_write_happens_without_the_lease(kube: Kube, namespace: str) -> None:
