@@ -67,7 +67,7 @@ def _draw_replicas(axes: Any, timeline: Timeline) -> None:
     axes.set_ylabel("replicas", color=INK)
     axes.set_xlabel("seconds since the load began", color=INK)
     axes.set_yticks(range(max([*ready, *desired, 1]) + 1))
-    axes.legend(loc="upper right", frameon=False, ncols=2)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, ncols=2)
 
 
 def _tidy(axes: Any, timeline: Timeline) -> None:
@@ -79,5 +79,8 @@ def _tidy(axes: Any, timeline: Timeline) -> None:
 
 
 def _name_marks(axes: Any, timeline: Timeline) -> None:
+    """Write each mark's text beside its line, on the side where there is room."""
+    end = timeline.samples[-1].t
     for t, text in timeline.marks:
-        axes.annotate(text, (t, 101), xytext=(4, 0), textcoords="offset points", fontsize=9, color=INK)
+        side, shift = ("right", -4) if t > 0.9 * end else ("left", 4)
+        axes.annotate(text, (t, 101), xytext=(shift, 0), textcoords="offset points", ha=side, fontsize=9, color=INK)
