@@ -11,7 +11,7 @@ for package in "$@"; do
 done
 if [ ${#missing[@]} = 0 ]; then exit; fi
 
-install=(apt-get install --yes --no-install-recommends "${missing[@]}")
+install=(apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends "${missing[@]}")
 if ! command -v apt-get > /dev/null || [ "$(id -u)" != 0 ]; then
   echo "missing here: ${missing[*]}. On Debian or Ubuntu, as root: ${install[*]}" >&2
   exit 1

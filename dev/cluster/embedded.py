@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ class EmbeddedCluster:
     def load_images(self, references: Sequence[str]) -> None:
         builder = choose_builder()
         for reference in references:
+            print(f"loading {reference} into the node", file=sys.stderr, flush=True)
             with self._start(*CTR, "images", "import", "-") as importing:
                 assert importing.stdin is not None
                 builder.write_archive(reference, importing.stdin, self._digests())
