@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 import kopf
+from kubernetes.aio.config import ConfigException
+from pydantic import ValidationError
 
 from octavo_operator.api.base import GROUP, PLURAL, VERSION
 from octavo_operator.engines import Resolver, pod_address
@@ -97,13 +99,25 @@ async def _main(settings: Settings) -> int:
     return code
 
 
+def _read_settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        variable = f"OCTAVO_{'_'.join(str(part) for part in first['loc']).upper()}"
+        sys.exit(f"octavo-operator: {variable}: {first['msg']}, got {first['input']!r}")
+
+
 def main() -> None:
     """Entry point of `octavo-operator`."""
-    settings = Settings()
+    settings = _read_settings()
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
-    sys.exit(asyncio.run(_main(settings)))
+    try:
+        sys.exit(asyncio.run(_main(settings)))
+    except ConfigException as error:
+        sys.exit(f"octavo-operator: no cluster to connect to: {error}\nRun it in a pod, or set KUBECONFIG.")
 
 
 if __name__ == "__main__":

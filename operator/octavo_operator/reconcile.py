@@ -47,7 +47,7 @@ class Reconciler:
         self._scaler = scaler
         self._reporter = reporter
         self._token = token
-        self._secrets: set[tuple[str, str]] = set()
+        self._secrets: dict[str, str] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """Take the next step for a service. Returns after how many seconds to look again, events or not."""
@@ -56,7 +56,7 @@ class Reconciler:
         except ValidationError as error:
             return await self._report_invalid(key, error)
         if service is None:
-            metrics.forget_service(*split(key))
+            self._forget(key)
             return None
         observed = observe(self._cache, key)
         desired = self._scaler.desired(service, observed)
@@ -86,11 +86,17 @@ class Reconciler:
 
     async def _ensure_secret(self, service: InferenceService, observed: Observed) -> None:
         """Create the Secret once, and again when a pod misses one: the operator may not read Secrets."""
-        name = (service.namespace, secret_name(service))
+        name = secret_name(service)
         is_missed = any(pod.failure and pod.failure.reason == "MissingSecret" for pod in observed.pods)
-        if name not in self._secrets or is_missed:
+        if self._secrets.get(service.key) != name or is_missed:
             await self._applier.create_secret(render_secret(service, self._token(service)))
-            self._secrets.add(name)
+            self._secrets[service.key] = name
+
+    def _forget(self, key: str) -> None:
+        """Forget a service that is gone; its children go by their owner references."""
+        metrics.forget_service(*split(key))
+        self._reporter.forget(key)
+        self._secrets.pop(key, None)
 
     async def _report_invalid(self, key: str, error: ValidationError) -> float | None:
         """Report what the schema let through and the operator cannot read; retried when it changes."""

@@ -38,10 +38,10 @@ class Reporter:
         status = summarize(situation, previous, self._now())
         if to_wire(status) == to_wire(previous):
             return None
-        wait = self._wait(service.uid, is_urgent(status, previous))
+        wait = self._wait(service.key, is_urgent(status, previous))
         if wait > 0:
             return wait
-        self._written_at[service.uid] = self._clock()
+        self._written_at[service.key] = self._clock()
         self._cache.put(INFERENCE_SERVICE, await self._write(body["metadata"], status))
         for event in warnings_between(previous, status):
             await self._recorder.record(service, event)
@@ -68,16 +68,16 @@ class Reporter:
         }
         return await self._kube.apply(body, subresource="status")
 
-    def _wait(self, uid: str, urgent: bool) -> float:
-        since = self._clock() - self._written_at.get(uid, 0.0)
+    def _wait(self, key: str, urgent: bool) -> float:
+        since = self._clock() - self._written_at.get(key, 0.0)
         return (URGENT_SECONDS if urgent else FIGURES_SECONDS) - since
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def forget(self, uids: set[str]) -> None:
-        """Keep only what belongs to services that still exist."""
-        self._written_at = {uid: at for uid, at in self._written_at.items() if uid in uids}
+    def forget(self, key: str) -> None:
+        """Forget a service that is gone."""
+        self._written_at.pop(key, None)
 
 
 def _previous(body: Object) -> Status:

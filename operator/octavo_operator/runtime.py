@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runtime:
-    """`async with Runtime(settings, kube) as runtime: await runtime.run()`. Followers watch, the leader acts."""
+    """`async with Runtime(settings, kube) as runtime: await runtime.lead()`. Followers watch, the leader acts."""
 
     def __init__(self, settings: Settings, kube: Kube, resolve: Resolver = pod_address) -> None:
         self._settings = settings

@@ -1,8 +1,8 @@
 """The operator's settings."""
 
 import pytest
-from pydantic import ValidationError
 
+from octavo_operator.main import main
 from octavo_operator.settings import Settings
 
 
@@ -16,7 +16,18 @@ def test_no_namespaces_are_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().namespaces == ()
 
 
-def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCTAVO_PORT", "many")
-    with pytest.raises(ValidationError, match="port"):
-        Settings()
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"OCTAVO_PORT": "many"}, "OCTAVO_PORT: Input should be a valid integer"),
+        ({"OCTAVO_LOG_LEVEL": "loud"}, "OCTAVO_LOG_LEVEL: String should match"),
+        ({"KUBECONFIG": "/nowhere"}, "Run it in a pod, or set KUBECONFIG"),
+    ],
+)
+def test_a_process_that_cannot_start_says_what_to_set(
+    environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match=words):
+        main()
