@@ -61,7 +61,7 @@ async def test_a_restart_writes_nothing(rig: Rig) -> None:
     assert await versions(rig, "chat") == before
 
 
-async def test_drift_is_repaired_within_a_second(rig: Rig) -> None:
+async def test_drift_is_repaired(rig: Rig) -> None:
     await rig.create("chat")
     await rig.is_ready("chat", "1/1")
     deployment = await rig.deployment("chat")
@@ -75,11 +75,11 @@ async def test_drift_is_repaired_within_a_second(rig: Rig) -> None:
         image = spec["template"]["spec"]["containers"][0]["image"]
         return bool(spec["replicas"] == 1 and image == rig.settings.engine_image)
 
-    await eventually(lambda: rig.deployment("chat"), is_repaired, within=1.0)
+    await eventually(lambda: rig.deployment("chat"), is_repaired, within=5.0)
 
 
 @pytest.mark.parametrize("kind", [SERVICE, DISRUPTION_BUDGET, DEPLOYMENT])
-async def test_a_deleted_child_comes_back_within_a_second(rig: Rig, kind: Kind) -> None:
+async def test_a_deleted_child_comes_back(rig: Rig, kind: Kind) -> None:
     await rig.create("chat")
     await rig.is_ready("chat", "1/1")
     (child,) = await rig.children(kind, "chat")
@@ -89,7 +89,7 @@ async def test_a_deleted_child_comes_back_within_a_second(rig: Rig, kind: Kind) 
     async def look() -> list[str]:
         return [each["metadata"]["uid"] for each in await rig.children(kind, "chat")]
 
-    await eventually(look, lambda uids: uids and metadata["uid"] not in uids, within=1.0)
+    await eventually(look, lambda uids: uids and metadata["uid"] not in uids, within=5.0)
 
 
 async def test_a_child_that_lost_its_labels_gets_them_back(rig: Rig) -> None:
