@@ -170,6 +170,17 @@ def test_an_urgent_request_displaces_no_more_than_it_needs_although_room_comes_a
     assert urgent.block_ids
 
 
+def test_an_urgent_request_displaces_nobody_if_that_would_not_make_room() -> None:
+    scheduler = create_scheduler(num_blocks=10, block_size=8)
+    add(scheduler, 48, priority=0, arrival=0)
+    add(scheduler, 8, priority=1, arrival=1)
+    step(scheduler)
+    add(scheduler, 48, priority=0, arrival=2)
+    step(scheduler)
+    assert scheduler.counters.preemptions == 0
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+
+
 def test_equal_priority_never_takes_a_row() -> None:
     scheduler = create_scheduler(max_num_seqs=1)
     add(scheduler, 5, arrival=1)

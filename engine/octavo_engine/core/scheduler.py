@@ -2,28 +2,17 @@
 
 from bisect import insort
 from collections import deque
-from dataclasses import dataclass
 
 from octavo_engine.config import EngineConfig
 from octavo_engine.core.batch import Batch, StepResult
 from octavo_engine.core.block_pool import BlockPool
+from octavo_engine.core.counters import Counters
 from octavo_engine.core.kv_manager import KVManager
+from octavo_engine.core.limits import Limits
 from octavo_engine.core.plan import Plan, StepInFlight
 from octavo_engine.core.request import Request, RequestState, rank_of
 from octavo_engine.core.waiting_queue import WaitingQueue
-from octavo_engine.errors import ConfigError, InvalidRequest
 from octavo_engine.messages import FinishReason, TokenEvent
-
-
-@dataclass(slots=True)
-class Counters:
-    """Totals since the start; they never go backwards."""
-
-    preemptions: int = 0
-    prompt_tokens: int = 0
-    generation_tokens: int = 0
-    prefix_hit_tokens: int = 0
-    prefix_miss_tokens: int = 0
 
 
 class Scheduler:
@@ -40,13 +29,7 @@ class Scheduler:
 
     def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int) -> None:
         self._config = config
-        self._max_model_len = min(max_model_len, num_blocks * config.block_size)
-        if not config.enable_chunked_prefill and config.max_num_batched_tokens < self._max_model_len:
-            raise ConfigError(
-                f"without chunked prefill a prompt is computed in one step, so max_num_batched_tokens"
-                f" {config.max_num_batched_tokens} must be at least the context of {self._max_model_len} tokens;"
-                f" raise it, lower max_model_len or enable chunked prefill"
-            )
+        self._limits = Limits(config, num_blocks, max_model_len)
         self._kv = KVManager(num_blocks, config.block_size, config.enable_prefix_caching)
         self._free_rows = list(range(config.max_num_seqs - 1, -1, -1))
         self._budget = config.max_num_batched_tokens
@@ -78,7 +61,7 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Queue a request. InvalidRequest when it could never run, QueueFull when too much waits already."""
-        self._check_fits(request)
+        self._limits.check(request)
         self._waiting.check(request, len(self._free_rows))
         self._waiting.add(request)
 
@@ -134,19 +117,6 @@ class Scheduler:
         if is_row_lost:
             self._free_rows = list(range(num_rows - 1, -1, -1))
         return self._kv.repair() or is_row_lost
-
-    def _check_fits(self, request: Request) -> None:
-        if request.num_prompt_tokens == 0:
-            raise InvalidRequest("the prompt is empty; send at least one token", field="prompt")
-        if request.params.max_tokens < 1:
-            raise InvalidRequest(f"max_tokens must be at least 1, got {request.params.max_tokens}", field="max_tokens")
-        if request.max_num_tokens > self._max_model_len:
-            raise InvalidRequest(
-                f"{request.num_prompt_tokens} prompt tokens + max_tokens {request.params.max_tokens} exceed the limit"
-                f" of {self._max_model_len} tokens; shorten the prompt or lower max_tokens",
-                field="max_tokens",
-                code="context_length_exceeded",
-            )
 
     def _plan_decodes(self, plan: Plan) -> deque[Request]:
         """Plan one token for each running request that lacks just one; return those that lack more."""
@@ -206,16 +176,29 @@ class Scheduler:
     def _find_room(self, request: Request, plan: Plan) -> list[int] | None:
         """The cached blocks that the request begins with, if a row and all other blocks that it needs are free. Running
         requests of lower priority make way. None when that is not enough, or has to wait for a step in flight."""
-        while True:
-            hits, num_spare = self._kv.match(request), len(self._running) // 2
-            if self._free_rows and self._kv.can_start(request, hits, num_spare):
-                return hits
+        hits = self._kv.match(request)
+        while not (self._free_rows and self._has_room(request, hits)):
             num_coming = sum(len(leaving.block_ids) for leaving in self._releasing)
-            if num_coming and self._kv.can_start(request, hits, num_spare - num_coming):
+            if num_coming and self._has_room(request, hits, num_coming):
                 return None
-            if not self._running or self._running[-1].priority <= request.priority:
+            num_yielding = self._num_blocks_below(request)
+            if not (num_yielding and self._has_room(request, hits, num_coming + num_yielding)):
                 return None
             self._preempt_last(plan)
+        return hits
+
+    def _has_room(self, request: Request, hits: list[int], num_more: int = 0) -> bool:
+        """Whether the request could start if `num_more` blocks were free, with half a block for each running one."""
+        return self._kv.can_start(request, hits, len(self._running) // 2 - num_more)
+
+    def _num_blocks_below(self, request: Request) -> int:
+        """Blocks of the running requests that are less urgent."""
+        num_blocks = 0
+        for other in reversed(self._running):
+            if other.priority <= request.priority:
+                break
+            num_blocks += len(other.block_ids)
+        return num_blocks
 
     def _start(self, request: Request, hits: list[int], now: float) -> None:
         self._waiting.remove(request)
@@ -224,14 +207,8 @@ class Scheduler:
         request.state = RequestState.RUNNING
         insort(self._running, request, key=rank_of)
         if request.num_cached_tokens is None:
-            request.started_at = now
-            self._count_first_start(request)
-
-    def _count_first_start(self, request: Request) -> None:
-        request.num_cached_tokens = request.num_computed_tokens
-        self.counters.prompt_tokens += request.num_prompt_tokens
-        self.counters.prefix_hit_tokens += request.num_cached_tokens
-        self.counters.prefix_miss_tokens += request.num_prompt_tokens - request.num_cached_tokens
+            request.num_cached_tokens, request.started_at = request.num_computed_tokens, now
+            self.counters.count_start(request)
 
     def _accept(self, request: Request, token_id: int | None) -> TokenEvent | None:
         """Add a sampled token, unless the request ended while the step was in flight."""
