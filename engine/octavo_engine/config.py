@@ -4,6 +4,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+CPU_BATCHED_TOKENS = 512
+"""Larger steps make prompts hardly faster on a CPU, but streams wait longer for their next token."""
+
 DType = Literal["auto", "half", "float16", "bfloat16", "float32"]
 
 
@@ -13,7 +16,9 @@ class SchedulerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_num_seqs: int = Field(256, ge=1, le=4096, description="sequences that may run at the same time")
-    max_num_batched_tokens: int = Field(8192, ge=1, description="token budget of one step, prefill and decode together")
+    max_num_batched_tokens: int = Field(
+        8192, ge=1, description="token budget of one step, prefill and decode together; on a CPU 512 unless set"
+    )
     enable_chunked_prefill: bool = Field(True, description="let a prompt be computed over several steps")
     prefill_chunk_size: int | None = Field(None, ge=1, description="most prompt tokens of one request in one step")
     max_num_waiting: int = Field(1024, ge=0, description="requests that may wait; beyond it a request gets 429")
@@ -55,3 +60,10 @@ class EngineConfig(SchedulerConfig):
     )
     enable_prefix_caching: bool = Field(True, description="reuse the KV blocks of equal prompt beginnings")
     seed: int = Field(0, description="seed of the engine itself (random weights in tests); requests carry their own")
+
+    def for_device(self, device: str) -> Self:
+        """With the token budget that suits the device, unless one was set or prompts may not be cut."""
+        is_set = "max_num_batched_tokens" in self.model_fields_set
+        if device != "cpu" or is_set or not self.enable_chunked_prefill:
+            return self
+        return self.model_copy(update={"max_num_batched_tokens": max(CPU_BATCHED_TOKENS, self.max_num_seqs)})

@@ -89,7 +89,7 @@ def run_engine(config: EngineConfig, load_runner: str, channel: Channel) -> bool
     """Load, report ready, serve until shutdown. A failure is logged and told to the front end; returns whether none."""
     try:
         runner, ready = _resolve(load_runner)(config)
-        core = EngineCore(config, runner, ready.eos_token_ids)
+        core = EngineCore(config.for_device(ready.device), runner, ready.eos_token_ids)
         gc.freeze()  # the model lives as long as the engine: visiting its objects would stall steps for nothing
         channel.send(ready)
         _serve(core, channel)

@@ -72,7 +72,7 @@ class Job:
 
 
 def make_config(model: str | EngineConfig, overrides: Mapping[str, Any]) -> EngineConfig:
-    fields = model.model_dump() if isinstance(model, EngineConfig) else {"model": model}
+    fields = model.model_dump(exclude_unset=True) if isinstance(model, EngineConfig) else {"model": model}
     try:
         return EngineConfig.model_validate({**fields, **overrides})
     except ValueError as error:

@@ -48,10 +48,10 @@ class LLM:
         return llm
 
     def _setup(self, config: EngineConfig, runner: ModelRunner, ready: EngineReady, tokenizer: Tokenizer) -> None:
-        self.config = config
+        self.config = config.for_device(ready.device)
         self.ready = ready
         self.tokenizer = tokenizer
-        self._core = EngineCore(config, runner, ready.eos_token_ids)
+        self._core = EngineCore(self.config, runner, ready.eos_token_ids)
         self._num_requests = 0
 
     @property

@@ -92,4 +92,6 @@ def _log_ready(engine: EngineClient, seconds: float, listener: socket.socket) ->
         min(ready.max_model_len, num_tokens),
     )
     logger.info("%s on %s, %s, %s attention", ready.model, ready.device, ready.dtype, ready.attention_backend)
+    limits = engine.config.for_device(ready.device)
+    logger.info("a step: at most %d tokens of %d sequences", limits.max_num_batched_tokens, limits.max_num_seqs)
     logger.info("ready after %.1f s: http://%s:%d/v1", seconds, "127.0.0.1" if host == "0.0.0.0" else host, port)
