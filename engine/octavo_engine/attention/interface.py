@@ -39,11 +39,11 @@ class AttentionBackend(Protocol[M]):
 
     def plan(self, layout: BatchLayout) -> M: ...
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, plan: M) -> Tensor:
+    def attend(self, layer: int, heads: Tensor, plan: M) -> Tensor:
         """Writes the new keys and values to their slots, then attends causally over each sequence's whole context.
 
-        query (num_tokens, num_heads, head_dim), key and value (num_tokens, num_kv_heads, head_dim); returns the
-        shape of query.
+        heads (num_tokens, num_heads + 2 * num_kv_heads, head_dim) are the queries, the keys, then the values of each
+        token, ready but for the softmax scale; returns (num_tokens, num_heads, head_dim).
         """
         ...
 

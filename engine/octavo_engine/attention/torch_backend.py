@@ -1,6 +1,7 @@
 """Paged attention in plain torch, for CPUs."""
 
 import math
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class TorchPlan:
 
 
 class TorchAttention:
-    """Keys and values live in one slab each per layer: (num_kv_heads, num_blocks, block_size, head_dim).
+    """One slab per layer: (2 * num_kv_heads, num_blocks, block_size, head_dim), the keys' heads before the values'.
 
     With the head first, the blocks read for a batch are one matrix per head and sequence, as batched products want it.
     """
@@ -44,10 +45,10 @@ class TorchAttention:
     name = "torch"
 
     def __init__(self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype) -> None:
-        shape = (config.num_kv_heads, num_blocks, block_size, config.head_dim)
-        self._keys = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
-        self._values = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
+        shape = (2 * config.num_kv_heads, num_blocks, block_size, config.head_dim)
+        self._slabs = [_lazy_zeros(shape, dtype) for _ in range(config.num_layers)]
         self._block_size = block_size
+        self._num_heads = config.num_heads
         self._num_kv_heads = config.num_kv_heads
         self._head_dim = config.head_dim
         self._scale = config.head_dim**-0.5
@@ -56,26 +57,26 @@ class TorchAttention:
     def plan(self, layout: BatchLayout) -> TorchPlan:
         return TorchPlan(torch.from_numpy(layout.slots), list(self._groups(layout)))
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, plan: TorchPlan) -> Tensor:
+    def attend(self, layer: int, heads: Tensor, plan: TorchPlan) -> Tensor:
         """What is not finite is stored as zero, for even at masked positions it would spoil the block's next owner."""
-        keys, values = self._keys[layer], self._values[layer]
-        keys.flatten(1, 2).index_copy_(1, plan.slots, key.transpose(0, 1).nan_to_num(0.0, 0.0, 0.0))
-        values.flatten(1, 2).index_copy_(1, plan.slots, value.transpose(0, 1).nan_to_num(0.0, 0.0, 0.0))
+        slab = self._slabs[layer]
+        query, key_value = heads[:, : self._num_heads], heads[:, self._num_heads :].transpose(0, 1)
+        slab.flatten(1, 2).index_copy_(1, plan.slots, key_value.nan_to_num(0.0, 0.0, 0.0))
         if len(plan.groups) == 1:
-            return self._attend_group(plan.groups[0], query, keys, values)
+            return self._attend_group(plan.groups[0], query, slab)
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
         for group in plan.groups:
-            output[group.tokens] = self._attend_group(group, query[group.tokens], keys, values)
+            output[group.tokens] = self._attend_group(group, query[group.tokens], slab)
         return output
 
     def copy_blocks(self, pairs: list[tuple[int, int]]) -> None:
         source, destination = torch.tensor(pairs).unbind(1)
-        for slab in (*self._keys, *self._values):
+        for slab in self._slabs:
             slab[:, destination] = slab[:, source]
 
-    def _attend_group(self, group: Group, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        attend = self._attend_decodes if group.is_decode else self._attend_chunk
-        return attend(query, keys.index_select(1, group.blocks), values.index_select(1, group.blocks), group.mask)
+    def _attend_group(self, group: Group, query: Tensor, slab: Tensor) -> Tensor:
+        keys, values = slab.index_select(1, group.blocks).chunk(2)
+        return (self._attend_decodes if group.is_decode else self._attend_chunk)(query, keys, values, group.mask)
 
     def _attend_decodes(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
         """The query heads that share a KV head are the rows of one product, so that each key is read once."""
@@ -115,9 +116,9 @@ class TorchAttention:
 
 
 def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Zeros from fresh pages, which take memory only when first written; `torch.zeros` writes them all at once."""
-    zeros = np.zeros(math.prod(shape) * dtype.itemsize, dtype=np.uint8)
-    return torch.from_numpy(zeros).view(dtype).view(shape)
+    """Zeros in fresh pages, which take memory only when first written; torch would write and numpy enlarge them."""
+    pages = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=dtype).view(shape)
 
 
 def group_by_length(seqs: IntArray, num_blocks: IntArray) -> Iterator[IntArray]:

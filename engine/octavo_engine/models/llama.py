@@ -1,6 +1,7 @@
 """The decoder of the Llama family: Llama 2 and 3, Mistral, Qwen 2 and 3, SmolLM2."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,10 +45,12 @@ class Llama:
     def forward(self, token_ids: Tensor, positions: Tensor, attention: AttentionBackend[M], plan: M) -> Tensor:
         """(num_tokens, hidden_size) final hidden states, normalized, of int64 tokens at `positions`."""
         eps = self.config.rms_norm_eps
+        rotation = self._ops.rotation(self._rotary, positions)
         residual = self._embedding[token_ids]
         x = self._ops.rms_norm(residual, self._layers[0].input_norm, eps)
         for index, layer in enumerate(self._layers):
-            x = self._attend(index, layer, x, positions, attention, plan)
+            heads = self._project(layer, x, rotation)
+            x = layer.output(attention.attend(index, heads, plan).reshape(len(x), self.config.query_size))
             x, residual = self._ops.add_rms_norm(x, residual, layer.post_attention_norm, eps)
             x = layer.down(self._ops.silu_mul(layer.gate_up(x)))
             x, residual = self._ops.add_rms_norm(x, residual, self._next_norm(index), eps)
@@ -60,17 +63,14 @@ class Llama:
     def _next_norm(self, index: int) -> Tensor:
         return self._layers[index + 1].input_norm if index + 1 < len(self._layers) else self._norm
 
-    def _attend(
-        self, index: int, layer: Layer, x: Tensor, positions: Tensor, attention: AttentionBackend[M], plan: M
-    ) -> Tensor:
+    def _project(self, layer: Layer, x: Tensor, rotation: Any) -> Tensor:
+        """(num_tokens, num_heads + 2 * num_kv_heads, head_dim): queries and keys rotated, then values."""
         config = self.config
-        num_tokens, num_rotated = x.shape[0], config.num_heads + config.num_kv_heads
-        heads = layer.qkv(x).view(num_tokens, num_rotated + config.num_kv_heads, config.head_dim)
-        query_key, value = heads[:, :num_rotated], heads[:, num_rotated:]
+        heads = layer.qkv(x).view(len(x), config.num_heads + 2 * config.num_kv_heads, config.head_dim)
+        query_key = heads[:, : config.num_heads + config.num_kv_heads]
         self._normalize_heads(layer, query_key)
-        query_key = self._ops.rotate(query_key, positions, self._rotary)
-        query, key = query_key[:, : config.num_heads], query_key[:, config.num_heads :]
-        return layer.output(attention.attend(index, query, key, value, plan).reshape(num_tokens, config.query_size))
+        self._ops.rotate(query_key, rotation)
+        return heads
 
     def _normalize_heads(self, layer: Layer, query_key: Tensor) -> None:
         if layer.query_norm is None or layer.key_norm is None:

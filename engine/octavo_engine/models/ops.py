@@ -1,7 +1,7 @@
 """What the decoder computes with, apart from attention: one interface, so that each device brings its own kernels."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -23,11 +23,12 @@ class Ops(Protocol):
         """(normalized, sum) of `x + residual`. Reuses `residual` for the sum."""
         ...
 
-    def rotate(self, x: Tensor, positions: Tensor, table: Tensor) -> Tensor:
-        """Applies rotary position embedding to (num_tokens, num_heads, head_dim) `x`; reuses its memory.
+    def rotation(self, table: Tensor, positions: Tensor) -> Any:
+        """What `rotate` needs, made once per pass from the table of `rotary_table` and int64 `positions`."""
+        ...
 
-        `table` is that of `rotary_table`, `positions` (num_tokens,) int64.
-        """
+    def rotate(self, x: Tensor, rotation: Any) -> None:
+        """Applies rotary position embedding to (num_tokens, num_heads, head_dim) `x`, in place."""
         ...
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:
@@ -52,10 +53,14 @@ class TorchOps:
         residual += x
         return self.rms_norm(residual, weight, eps), residual
 
-    def rotate(self, x: Tensor, positions: Tensor, table: Tensor) -> Tensor:
+    def rotation(self, table: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = table[positions].unsqueeze(1).chunk(2, dim=-1)
-        first, second = x.float().chunk(2, dim=-1)
-        return x.copy_(torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1))
+        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
+
+    def rotate(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> None:
+        cos, signed_sin = rotation
+        first, second = x.chunk(2, dim=-1)
+        x.copy_(torch.addcmul(x * cos, torch.cat((second, first), dim=-1), signed_sin))
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:
         gate, up = gate_up.chunk(2, dim=-1)

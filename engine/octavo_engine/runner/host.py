@@ -1,5 +1,6 @@
 """What this process may use of its machine: CPUs and memory, as cgroups (v1 and v2) limit them."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,13 @@ def memory_limit_bytes(root: Path = ROOT) -> int:
     """The smallest of the machine's memory and the limits of the cgroup and its ancestors."""
     limits = [*_numbers(root, "", "memory.max"), *_numbers(root, "memory", "memory.limit_in_bytes")]
     return min([_machine_memory_bytes(root), *limits])
+
+
+def release_freed_memory() -> None:
+    """Gives memory that was freed back to the machine; glibc keeps what loading a model leaves, hundreds of MB."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _v2_cpu_quotas(root: Path) -> Iterator[float]:

@@ -15,7 +15,7 @@ from octavo_engine.models import ModelConfig, load_model_config, resolve_model
 from octavo_engine.models.llama import Llama
 from octavo_engine.models.ops import TorchOps
 from octavo_engine.models.weights import RandomWeights, SafetensorsWeights, Weights
-from octavo_engine.runner.host import memory_limit_bytes, num_usable_cpus
+from octavo_engine.runner.host import memory_limit_bytes, num_usable_cpus, release_freed_memory
 from octavo_engine.runner.torch_runner import TorchRunner
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ def _load_cpu(config: EngineConfig, directory: Path, model_config: ModelConfig) 
     longest = requested_max_model_len(config, model_config)
     with torch.inference_mode():
         model = Llama(model_config, _weights(config, directory, dtype), TorchOps(), longest)
+    release_freed_memory()
     num_blocks = num_kv_blocks(config, model_config, dtype, longest)
     max_model_len = effective_max_model_len(config, longest, num_blocks)
     attention = TorchAttention(model_config, num_blocks, config.block_size, dtype)
