@@ -9,14 +9,12 @@ import kopf
 
 from octavo_operator import labels
 from octavo_operator.kinds import INFERENCE_SERVICE, WATCHED, Kind
-from octavo_operator.kube import Kube
+from octavo_operator.kube import TLS_CLOSE_SECONDS, Kube
 from octavo_operator.watch import Watcher
 
 logger = logging.getLogger(__name__)
 
 RESTART_SECONDS = 2.0
-# Connections with TLS close in the background, and need their loop for it.
-TLS_CLOSE_SECONDS = 0.25
 # Kopf peers with nobody here. Left to itself it asks for the name of the user, and a container's user has none.
 IDENTITY: Any = "octavo-operator"
 

@@ -1,5 +1,6 @@
 """The Kubernetes API: a few verbs over `kubernetes.aio`, every write fenced by the Lease."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -20,6 +21,8 @@ REPLICAS_MANAGER = "octavo-replicas"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 TIMEOUT_SECONDS = 15.0
+# Connections with TLS close in the background, and need their loop for it.
+TLS_CLOSE_SECONDS = 0.25
 
 
 def _no_fence() -> None:
@@ -53,6 +56,7 @@ class Kube:
 
     async def close(self) -> None:
         await self.client.close()
+        await asyncio.sleep(TLS_CLOSE_SECONDS)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         return await self.request("GET", kind.path(namespace, name))

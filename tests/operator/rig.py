@@ -68,8 +68,9 @@ def inference_service(name: str, namespace: str, **spec: Any) -> Object:
 class Rig:
     """`async with Rig(kube, namespace) as rig`: the operator runs, and so does the kubelet that the rig plays."""
 
-    def __init__(self, kube: Kube, namespace: str, **settings: Any) -> None:
+    def __init__(self, kube: Kube, namespace: str, operator_kube: Kube | None = None, **settings: Any) -> None:
         self.kube = kube
+        self._operator_kube = operator_kube or kube
         self.namespace = namespace
         self.settings = Settings(
             namespaces=(namespace,),
@@ -102,7 +103,7 @@ class Rig:
     async def start(self) -> None:
         """Start an operator process' worth of tasks."""
         self._stop = asyncio.Event()
-        self._operator = asyncio.create_task(operate(self.settings, self.kube, self._stop, self._resolve))
+        self._operator = asyncio.create_task(operate(self.settings, self._operator_kube, self._stop, self._resolve))
 
     async def stop(self) -> None:
         """Stop the operator as SIGTERM does; raises what it ended with."""
