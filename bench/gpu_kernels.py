@@ -1,4 +1,4 @@
-"""Time of every kernel beside what its bytes or operations cost at the GPU's ceilings: python -m bench.gpu_kernels OUT."""
+"""Time of every kernel beside what its bytes or operations cost at the GPU's ceilings."""
 
 from __future__ import annotations
 
@@ -241,22 +241,33 @@ def time_candidates(shape: LinearShape, weights: list[torch.Tensor]) -> dict[Lin
 
 def compile_together(launches: list[Callable[[], None]]) -> None:
     """Run each launch once, in threads, so that their compilations overlap."""
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(16, initializer=lambda: torch.zeros(1, device=DEVICE)) as pool:
         for future in [pool.submit(launch) for launch in launches]:
             future.result()
     torch.cuda.synchronize()
 
 
+BENCHES: dict[str, Callable[[str, Shape], Iterator[Row]]] = {
+    "decode_attention": bench_decode_attention,
+    "prefix_attention": bench_prefix_attention,
+    "prefill_attention": bench_prefill,
+    "small": bench_small,
+    "linear": bench_linear,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="file to write the rows to, as JSON")
+    parser.add_argument("--kernel", choices=BENCHES, action="append", help="only these")
+    parser.add_argument("--shape", choices=SHAPES, action="append")
     args = parser.parse_args()
     rows: list[Row] = []
-    for name in ("llama3-8b", "qwen3-0.6b"):
-        for bench in (bench_decode_attention, bench_prefix_attention, bench_prefill, bench_small, bench_linear):
-            rows += bench(name, SHAPES[name])
+    for name in args.shape or ("llama3-8b", "qwen3-0.6b"):
+        for kernel in args.kernel or BENCHES:
+            rows += BENCHES[kernel](name, SHAPES[name])
             torch.cuda.empty_cache()
-            args.out.write_text(json.dumps(rows, indent=1))
+            args.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from octavo_engine.core.batch import Batch, StepResult
+from octavo_engine.core.batch import Batch, NewRow, StepResult
 from octavo_engine.runner.cuda_decode import DecodeGraphs, KvCaches
 from octavo_engine.runner.cuda_mixed import MixedSteps, mixed_inputs
 from octavo_engine.runner.cuda_model import CudaModel, LinearPlan
 from octavo_engine.runner.cuda_staging import Staging, pinned
 from octavo_engine.runner.cuda_table import CudaRowTable
+from octavo_engine.sampling_params import SamplingParams
 from octavo_kernels.copy_blocks import copy_blocks
 
 _STAGED_INTS = 1 << 18
@@ -63,8 +64,23 @@ class CudaRunner:
 
     @torch.no_grad()
     def warm_up(self) -> None:
-        """Records the decode graphs, which also compiles their kernels."""
+        """Records the decode graphs and runs steps of every kind once, which compiles all kernels."""
         self._decode.capture()
+        limit = min(self.max_model_len - 2, (self.num_blocks - 4) // 4 * self._table.block_size, 200)
+        for num_tokens in sorted({min(size, limit) for size in (10, 40, limit)}):
+            self._run_once(num_tokens)
+        self._decode.forget()
+        torch.cuda.synchronize()
+
+    def _run_once(self, num_tokens: int) -> None:
+        """Prompts of one to three rows in turn, each beside the decodes of the rows before it."""
+        num_rows = min(3, len(self._table.num_blocks))
+        num_blocks = num_tokens // self._table.block_size + 1
+        for last in range(num_rows):
+            blocks = list(range(last * num_blocks, (last + 1) * num_blocks))
+            new = NewRow(last, [0] * num_tokens, blocks, SamplingParams(temperature=last % 2), num_tokens)
+            rows, lens = list(range(last + 1)), [1] * last + [num_tokens]
+            self.submit(Batch(rows, lens, [num_tokens] * last + [0], [True] * (last + 1), new_rows=[new]))
 
     @torch.no_grad()
     def submit(self, batch: Batch) -> CudaStep:

@@ -72,7 +72,7 @@ def decode_attention(
         block_tables,
         lengths,
         plan.starts,
-        plan.summary,
+        plan.chunks,
         plan.offsets,
         plan.item_rows,
         rotary.cos,

@@ -11,7 +11,7 @@ def advance_plan_kernel(
     lengths_ptr,
     shared_lens_ptr,
     starts_ptr,
-    summary_ptr,
+    chunks_ptr,
     offsets_ptr,
     item_rows_ptr,
     num_rows,
@@ -42,12 +42,13 @@ def advance_plan_kernel(
     chunk = tl.cdiv(tl.sum(own, 0), num_splits)
     chunk = tl.maximum(tl.cdiv(chunk, GRANULE) * GRANULE, MIN_CHUNK)
     items = tl.where(is_live, tl.maximum(tl.cdiv(own, chunk), 1), 0)
+    # A row's items are of one size, so that none of them is done early.
+    own_chunk = tl.cdiv(tl.cdiv(own, tl.maximum(items, 1)), GRANULE) * GRANULE
+    tl.store(chunks_ptr + row, own_chunk, mask=mask)
     offset = tl.cumsum(items, 0) - items
     num_items = tl.sum(items, 0)
     tl.store(offsets_ptr + row, offset, mask=mask)
     tl.store(offsets_ptr + num_rows, num_items)
-    tl.store(summary_ptr, chunk)
-    tl.store(summary_ptr + 1, num_items)
     most = tl.max(items, 0)
     item = 0
     while item < most:
@@ -112,7 +113,7 @@ def decode_attention_kernel(
     block_tables_ptr,
     lengths_ptr,
     starts_ptr,
-    summary_ptr,
+    chunks_ptr,
     offsets_ptr,
     item_rows_ptr,
     cos_ptr,
@@ -148,10 +149,10 @@ def decode_attention_kernel(
     if PDL:
         gdc_launch_dependents()
     # Plan, lengths, tables and cached tokens date from before this step: read them before waiting for the projection.
-    chunk = tl.load(summary_ptr)
-    if item >= tl.load(summary_ptr + 1):
+    if item >= tl.load(offsets_ptr + num_rows):
         return
     row = tl.load(item_rows_ptr + item)
+    chunk = tl.load(chunks_ptr + row)
     first_item = tl.load(offsets_ptr + row)
     num_items = tl.load(offsets_ptr + row + 1) - first_item
     position = tl.load(lengths_ptr + row)

@@ -16,13 +16,12 @@ _MIN_CHUNK, _MIN_CHUNK_ALONE = 192, 32
 class DecodePlan:
     """Work items of one decode batch and their partial results.
 
-    Row ``b`` attends to cached tokens ``starts[b] .. lengths[b]`` in chunks of ``summary[0]`` tokens; its items are
-    ``offsets[b] .. offsets[b + 1]`` of ``summary[1]`` in all, and ``item_rows`` maps an item back to its row.
-    The last item to arrive for a row and head combines their partial softmax states.
+    Row ``b`` attends to cached tokens ``starts[b] .. lengths[b]`` in chunks of ``chunks[b]`` tokens; its items are
+    ``offsets[b] .. offsets[b + 1]``, and ``item_rows`` maps an item back to its row. The last item to arrive for a row and head combines their partial softmax states.
     """
 
     starts: torch.Tensor
-    summary: torch.Tensor
+    chunks: torch.Tensor
     offsets: torch.Tensor
     item_rows: torch.Tensor
     partial_out: torch.Tensor
@@ -47,7 +46,7 @@ class DecodePlan:
 
         return cls(
             starts=ints(num_rows),
-            summary=ints(2),
+            chunks=ints(num_rows),
             offsets=ints(num_rows + 1),
             item_rows=ints(max_items),
             partial_out=torch.empty(max_items, num_heads, head_dim, dtype=torch.float32, device=device),
@@ -58,11 +57,15 @@ class DecodePlan:
 
 
 def default_num_splits(num_rows: int, num_kv_heads: int, device: torch.device) -> int:
-    """Eight programs a multiprocessor, or 256 in all for a single sequence (measured on an H200)."""
+    """So many that all programs run at once, eight on a multiprocessor; 256 for a single sequence (measured on an H200).
+
+    Rounding adds up to one item a row, which small batches leave room for.
+    """
     if num_rows == 1:
         return max(1, 256 // num_kv_heads)
     num_processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-    return max(1, 8 * num_processors // num_kv_heads)
+    num_at_once = 8 * num_processors // num_kv_heads
+    return max(1, num_at_once - num_rows if num_rows <= num_at_once // 2 else num_at_once)
 
 
 def advance_plan(
@@ -92,7 +95,7 @@ def advance_plan(
         lengths,
         shared_lens,
         plan.starts,
-        plan.summary,
+        plan.chunks,
         plan.offsets,
         plan.item_rows,
         num_rows,

@@ -21,7 +21,7 @@ def advance_plan_reference(
     num_rows = lengths.shape[0]
     plan.starts[:num_rows] = torch.maximum(shared_lens, first)
     plan.offsets[1 : num_rows + 1] = is_live.int().cumsum(0)
-    plan.summary.copy_(torch.stack([lengths.max(), is_live.sum()]))
+    plan.chunks[:num_rows] = (lengths - plan.starts[:num_rows]).clamp(min=0)
 
 
 def decode_attention_reference(

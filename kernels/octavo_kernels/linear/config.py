@@ -87,7 +87,8 @@ def _skinny_config(shape: LinearShape, block_n: int, block_k: int, num_splits: i
     if num_stages < 2:
         return None
     num_warps = 8 if block_m * block_n >= 128 * 128 else 4
-    prefetch = min(256, shape.in_features // num_splits)
+    split_size = shape.in_features // num_splits
+    prefetch = min(256, split_size & -split_size)
     return LinearConfig("skinny", block_n, block_k, num_splits, num_stages, num_warps, prefetch)
 
 

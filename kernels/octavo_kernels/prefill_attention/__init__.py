@@ -57,6 +57,7 @@ def prefill_attention(
         NUM_KV_HEADS=num_kv_heads,
         HEAD_DIM=head_dim,
         BLOCK_SIZE=block_size,
+        HAS_WINDOW=window > 0,
         QUERIES=queries,
         TILE=_TILE,
         STAGES=_STAGES,

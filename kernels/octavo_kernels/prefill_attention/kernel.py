@@ -20,6 +20,7 @@ def prefill_attention_kernel(
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
     QUERIES: tl.constexpr,
     TILE: tl.constexpr,
     STAGES: tl.constexpr,
@@ -48,12 +49,12 @@ def prefill_attention_kernel(
     table_ptr = block_tables_ptr + seq.to(tl.int64) * table_stride
 
     begin = 0
-    if window > 0:
+    if HAS_WINDOW:
         begin = tl.maximum(context + first_query + 1 - window, 0) // TILE * TILE
     end = tl.minimum(context + first_query + QUERIES, context + num_queries)
     # Tokens before `full` are visible to every query of the tile and need no mask.
     full = (context + first_query) // TILE * TILE
-    if window > 0:
+    if HAS_WINDOW:
         full = begin
     peak = tl.zeros([QUERIES], tl.float32) + float("-inf")
     total = tl.zeros([QUERIES], tl.float32)
@@ -81,7 +82,7 @@ def prefill_attention_kernel(
         token = at + tl.arange(0, TILE)
         age = position[:, None] - token[None, :]
         visible = age >= 0
-        if window > 0:
+        if HAS_WINDOW:
             visible = visible & (age < window)
         peak, total, acc = attend_cached(
             query,
