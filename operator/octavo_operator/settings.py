@@ -5,6 +5,8 @@ from typing import Annotated
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+DEFAULT_PORT = 8080
+
 
 class Settings(BaseSettings):
     """Everything that one operator process needs to start. Times are seconds."""
@@ -19,7 +21,7 @@ class Settings(BaseSettings):
     engine_image: str = Field("localhost/octavo-engine:dev", description="image of engines that name none")
     image_pull_policy: str = Field("IfNotPresent", pattern="^(Always|IfNotPresent|Never)$")
     host: str = Field("0.0.0.0", description="address of health and metrics")
-    port: int = Field(8080, ge=0, le=65535, description="port of health and metrics")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="port of health and metrics")
     num_workers: int = Field(8, ge=1, le=128, description="services reconciled at the same time")
     lease_name: str = "octavo-operator"
     lease_seconds: float = Field(15.0, gt=0, description="how long a leader that fell silent keeps its Lease")
@@ -36,3 +38,9 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("port", mode="before")
+    @classmethod
+    def _ignore_service_link(cls, value: object) -> object:
+        """Kubernetes sets OCTAVO_PORT=tcp://… in every pod beside a Service called octavo; that is no setting."""
+        return DEFAULT_PORT if str(value).startswith("tcp://") else value

@@ -16,6 +16,11 @@ def test_no_namespaces_are_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().namespaces == ()
 
 
+def test_a_service_called_octavo_changes_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_PORT", "tcp://10.96.0.17:80")
+    assert Settings().port == 8080
+
+
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
