@@ -13,7 +13,7 @@ DType = Literal["auto", "half", "float16", "bfloat16", "float32"]
 class SchedulerConfig(BaseModel):
     """Limits of one step. All counts are of sequences or tokens."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     max_num_seqs: int = Field(256, ge=1, le=4096, description="sequences that may run at the same time")
     max_num_batched_tokens: int = Field(
@@ -56,10 +56,12 @@ class EngineConfig(SchedulerConfig):
         None, gt=0, description="KV cache on CPU, GiB; from the memory limit when unset"
     )
     max_model_len: int | None = Field(
-        None, ge=1, description="longest prompt plus output, tokens; the model's own when unset"
+        None, ge=2, description="longest prompt plus output, tokens; the model's own when unset"
     )
     enable_prefix_caching: bool = Field(True, description="reuse the KV blocks of equal prompt beginnings")
-    seed: int = Field(0, description="seed of the engine itself (random weights in tests); requests carry their own")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="seed of the engine itself (random weights in tests); requests carry their own"
+    )
 
     def for_device(self, device: str) -> Self:
         """With the token budget that suits the device, unless one was set or prompts may not be cut."""

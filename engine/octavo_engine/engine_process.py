@@ -86,16 +86,19 @@ def engine_process_main(config: EngineConfig, load_runner: str, address: str) ->
 
 
 def run_engine(config: EngineConfig, load_runner: str, channel: Channel) -> bool:
-    """Load, report ready, serve until shutdown. A failure is logged and told to the front end; returns whether none."""
+    """Load, report ready, serve until shutdown. A failure is told to the front end; returns whether there was none."""
     try:
         runner, ready = _resolve(load_runner)(config)
         core = EngineCore(config.for_device(ready.device), runner, ready.eos_token_ids)
         gc.freeze()  # the model lives as long as the engine: visiting its objects would stall steps for nothing
         channel.send(ready)
         _serve(core, channel)
+    except OctavoError as error:
+        channel.send(EngineFailed(str(error)))
+        return False
     except Exception as error:
         logger.exception("the engine failed")
-        channel.send(EngineFailed(str(error) if isinstance(error, OctavoError) else f"{type(error).__name__}: {error}"))
+        channel.send(EngineFailed(f"{type(error).__name__}: {error}"))
         return False
     return True
 

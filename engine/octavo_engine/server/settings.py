@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ServerSettings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     host: str = Field("0.0.0.0", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
@@ -16,7 +16,9 @@ class ServerSettings(BaseModel):
     admin_token: str | None = Field(
         None, description="bearer token for draining from another host; better set as OCTAVO_ADMIN_TOKEN"
     )
-    drain_timeout: float = Field(120.0, ge=0, description="seconds that open streams get after SIGTERM")
+    drain_timeout: float = Field(
+        120.0, ge=0, description="seconds that open streams get from POST /drain or SIGTERM, whichever comes first"
+    )
     stall_timeout: float = Field(
         120.0, gt=0, description="seconds without a step, with work pending, after which liveness fails"
     )
