@@ -159,3 +159,14 @@ async def test_without_an_admin_token_nobody_else_may_drain() -> None:
     async with client_of(make_app(FakeEngine()), "10.0.0.7") as client:
         assert (await client.post("/drain", headers={"authorization": "Bearer "})).status_code == 403
         assert (await client.get("/drain")).status_code == 200
+
+
+async def test_a_signal_after_a_drain_over_http_gives_only_the_time_that_is_left() -> None:
+    service = service_of(make_app(FakeEngine(), drain_timeout=60.0))
+    assert service.drain_seconds_left(now=5.0) == 60.0
+    service.start_drain(now=10.0)
+    service.start_drain(now=30.0)
+    assert service.drain_seconds_left(now=40.0) == 30.0
+    assert service.drain_seconds_left(now=100.0) == 0.0
+    service.end_drain()
+    assert service.drain_seconds_left(now=100.0) == 60.0

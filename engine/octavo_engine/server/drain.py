@@ -1,6 +1,7 @@
 """POST /drain: no new requests, running ones finish. DELETE /drain: back to normal."""
 
 import hmac
+import time
 from ipaddress import ip_address
 
 from fastapi import APIRouter, Request, Response
@@ -21,7 +22,7 @@ async def get_drain(service: ServiceOf) -> Response:
 @router.post("/drain")
 async def start_drain(request: Request, service: ServiceOf) -> Response:
     _check_admin(request, service)
-    service.admission.is_draining = True
+    service.start_drain(time.monotonic())
     return _state(service)
 
 
@@ -30,7 +31,7 @@ async def end_drain(request: Request, service: ServiceOf) -> Response:
     _check_admin(request, service)
     if service.is_stopping:
         raise HTTPException(409, "the server is stopping; draining cannot be undone")
-    service.admission.is_draining = False
+    service.end_drain()
     return _state(service)
 
 

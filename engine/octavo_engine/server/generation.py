@@ -29,6 +29,21 @@ class Service:
         self.admission = Admission(limits)
         self.metrics = Metrics(engine, self.model, settings.metrics_alias)
         self.is_stopping = False
+        self.drain_started_at: float | None = None
+
+    def start_drain(self, now: float) -> None:
+        """Take no new requests. `now` is in seconds of a steady clock."""
+        self.admission.is_draining = True
+        self.drain_started_at = now if self.drain_started_at is None else self.drain_started_at
+
+    def end_drain(self) -> None:
+        self.admission.is_draining = False
+        self.drain_started_at = None
+
+    def drain_seconds_left(self, now: float) -> float:
+        """What open streams still get. A drain that began over HTTP is not given its whole time again by a signal."""
+        since = now if self.drain_started_at is None else self.drain_started_at
+        return max(0.0, self.settings.drain_timeout - (now - since))
 
     @property
     def max_len(self) -> int:

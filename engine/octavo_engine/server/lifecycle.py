@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 from typing import Any, Protocol
 
 from octavo_engine.server.generation import Service
@@ -39,8 +40,9 @@ async def supervise(service: Service, server: HttpServer, listener: socket.socke
 
 async def _drain(service: Service, death: asyncio.Task[Any], signals: StopSignals) -> None:
     """Take no new requests and wait for those in flight: not beyond the timeout, a second signal, or the engine."""
-    service.is_stopping = service.admission.is_draining = True
-    timeout = service.settings.drain_timeout
+    service.is_stopping = True
+    service.start_drain(time.monotonic())
+    timeout = service.drain_seconds_left(time.monotonic())
     logger.info("draining: %d requests in flight, at most %g s", service.admission.num_requests, timeout)
     impatient = asyncio.create_task(signals.second.wait())
     with contextlib.suppress(TimeoutError):
