@@ -9,7 +9,7 @@ export UV_SYSTEM_CERTS ?= 1
 REQUIREMENTS := requirements/dev.txt requirements/bundled-model.txt pyproject.toml
 STAMP := .venv/installed-$(shell cat $(REQUIREMENTS) | sha256sum | cut -c 1-16)
 
-.PHONY: help setup check format test test-gpu bench bench-cpu demo demo-stop cluster images crd lock
+.PHONY: help setup check format test test-gpu bench bench-cpu bench-gpu demo demo-stop cluster images crd lock
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column --table --separator '|'
@@ -35,14 +35,19 @@ test: check ## Check, then run all tests; needs root for the cluster. Tests of G
 	@setsid nice -n 19 dev/cluster/build.sh > /dev/null 2>&1 & trap "kill -- -$$! 2> /dev/null || true" EXIT; \
 	.venv/bin/pytest -m 'not gpu'
 
-test-gpu: setup ## Run the tests that need an NVIDIA GPU.
-	.venv/bin/pytest -m gpu
+test-gpu: setup ## Run the kernels and the GPU's model runner natively on an NVIDIA GPU; writes a report.
+	@mkdir -p out
+	.venv/bin/pytest tests/kernels --junitxml out/test-gpu.xml
 
 bench: setup bench-cpu ## Measure the scheduler's own cost, and what bench-cpu measures.
 	.venv/bin/python -m bench.scheduler
 
 bench-cpu: setup ## Measure output tokens/s on the CPU beside transformers' static batching.
 	.venv/bin/python -m bench.cpu
+
+bench-gpu: setup ## Measure the standard workloads and every kernel on an NVIDIA GPU, beside the floor; into bench/results.
+	.venv/bin/python -m bench.gpu
+	.venv/bin/python -m bench.gpu_kernels bench/results/gpu-kernels.json
 
 demo: setup ## Show all of it: a cluster, the operator, a model, many users, replicas that follow the load.
 	@.venv/bin/python -m dev.demo

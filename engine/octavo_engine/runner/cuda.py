@@ -17,8 +17,6 @@ from octavo_engine.runner.cuda_table import CudaRowTable
 from octavo_engine.sampling_params import SamplingParams
 from octavo_kernels.copy_blocks import copy_blocks
 
-_STAGED_INTS = 1 << 18
-
 
 @dataclass(frozen=True, slots=True)
 class CudaStep:
@@ -58,7 +56,9 @@ class CudaRunner:
         self._decode = DecodeGraphs(model, caches, self._row_tokens, table, linear_plans)
         self._mixed = MixedSteps(model, caches, self._row_tokens, table)
         num_buffers = self.max_inflight_steps + 1
-        self._staging = Staging(_STAGED_INTS, 2 * num_buffers)
+        # Room for either kind of step at its largest: block tables, tokens, and the rest.
+        num_ints = 2 * table.blocks.size + 4 * len(model.hidden) + 64 * (num_rows + 64)
+        self._staging = Staging(num_ints, 2 * num_buffers)
         self._host_tokens = [pinned(num_rows + 1) for _ in range(num_buffers)]
         self._num_steps = 0
 
@@ -66,7 +66,8 @@ class CudaRunner:
     def warm_up(self) -> None:
         """Records the decode graphs and runs steps of every kind once, which compiles all kernels."""
         self._decode.capture()
-        limit = min(self.max_model_len - 2, (self.num_blocks - 4) // 4 * self._table.block_size, 200)
+        most_tokens = self._mixed.max_num_tokens - 2
+        limit = min(self.max_model_len - 2, (self.num_blocks - 4) // 4 * self._table.block_size, most_tokens, 200)
         for num_tokens in sorted({min(size, limit) for size in (10, 40, limit)}):
             self._run_once(num_tokens)
         self._decode.forget()

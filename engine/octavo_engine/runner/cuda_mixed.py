@@ -94,6 +94,10 @@ class MixedSteps:
         self._plan = DecodePlan.allocate(num_rows, config.num_heads, config.num_kv_heads, config.head_dim, device)
         self._sampling = SamplingWorkspace.allocate(num_rows, config.vocab_size, device)
 
+    @property
+    def max_num_tokens(self) -> int:
+        return len(self._model.hidden)
+
     def run(self, inputs: MixedInputs, staging: Staging) -> None:
         """Compute the pass; the sampled tokens become their rows' last tokens."""
         arrays = [getattr(inputs, name) for name in MixedInputs.__slots__]

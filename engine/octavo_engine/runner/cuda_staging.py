@@ -19,7 +19,10 @@ def pinned(num_ints: int) -> Tensor:
 
 
 class Staging:
-    """A ring of pinned buffers: one may be filled while copies from the ones before it are still to come."""
+    """A ring of pinned buffers: one may be filled while copies from the ones before it are still to come.
+
+    Their size is fixed, for pinning takes long.
+    """
 
     def __init__(self, num_ints: int, num_buffers: int) -> None:
         self._buffers = [pinned(num_ints) for _ in range(num_buffers)]
@@ -30,17 +33,11 @@ class Staging:
         """The arrays on the device, in one copy. Each starts on a boundary that lets kernels read it in vectors."""
         padded = [-(-array.size // _ALIGNMENT) * _ALIGNMENT for array in arrays]
         starts = np.cumsum([0, *padded]).tolist()
-        view = self._next(starts[-1])
+        self._current = (self._current + 1) % len(self._buffers)
+        view = self._views[self._current]
         for array, start in zip(arrays, starts, strict=False):
             view[start : start + array.size] = array.reshape(-1)
         flat = self._buffers[self._current][: starts[-1]].to(device, non_blocking=True)
         return [
             flat[start : start + array.size].view(array.shape) for array, start in zip(arrays, starts, strict=False)
         ]
-
-    def _next(self, num_ints: int) -> Int32Array:
-        self._current = (self._current + 1) % len(self._buffers)
-        if num_ints > len(self._views[self._current]):
-            self._buffers[self._current] = pinned(2 * num_ints)
-            self._views[self._current] = self._buffers[self._current].numpy()
-        return self._views[self._current]

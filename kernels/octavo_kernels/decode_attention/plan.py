@@ -17,7 +17,8 @@ class DecodePlan:
     """Work items of one decode batch and their partial results.
 
     Row ``b`` attends to cached tokens ``starts[b] .. lengths[b]`` in chunks of ``chunks[b]`` tokens; its items are
-    ``offsets[b] .. offsets[b + 1]``, and ``item_rows`` maps an item back to its row. The last item to arrive for a row and head combines their partial softmax states.
+    ``offsets[b] .. offsets[b + 1]``, and ``item_rows`` maps an item back to its row. The last item to arrive for a row
+    and head combines their partial softmax states.
     """
 
     starts: torch.Tensor
@@ -57,9 +58,9 @@ class DecodePlan:
 
 
 def default_num_splits(num_rows: int, num_kv_heads: int, device: torch.device) -> int:
-    """So many that all programs run at once, eight on a multiprocessor; 256 for a single sequence (measured on an H200).
+    """So many that all programs run at once, eight on a multiprocessor; 256 for a single sequence.
 
-    Rounding adds up to one item a row, which small batches leave room for.
+    Both were measured on an H200. Rounding adds up to one item a row, which small batches leave room for.
     """
     if num_rows == 1:
         return max(1, 256 // num_kv_heads)

@@ -9,7 +9,8 @@ from octavo_kernels.prefill_attention.reference import prefill_attention_referen
 
 __all__ = ["prefill_attention", "prefill_attention_reference"]
 
-_QUERIES, _TILE, _STAGES, _WARPS = 128, 64, 3, 4
+_CONFIGS = {128: (128, 2, 8), 64: (64, 3, 4), 16: (64, 3, 4)}
+"""Queries a program attends from: tokens in a tile, pipeline stages, warps."""
 
 
 def prefill_attention(
@@ -41,7 +42,8 @@ def prefill_attention(
     _, num_kv_heads, block_size, head_dim = key_cache.shape
     num_heads = qkv.shape[1] // head_dim - 2 * num_kv_heads
     require_power_of_two("head_dim", head_dim)
-    queries = _QUERIES if max_query_len > 64 else 16 if max_query_len <= 16 else 64
+    queries = min((size for size in _CONFIGS if size >= max_query_len), default=max(_CONFIGS))
+    tile, num_stages, num_warps = _CONFIGS[queries]
     prefill_attention_kernel[(-(-max_query_len // queries), num_heads, context_lens.shape[0])](
         qkv,
         key_cache,
@@ -59,8 +61,8 @@ def prefill_attention(
         BLOCK_SIZE=block_size,
         HAS_WINDOW=window > 0,
         QUERIES=queries,
-        TILE=_TILE,
-        STAGES=_STAGES,
-        num_warps=_WARPS,
+        TILE=tile,
+        STAGES=num_stages,
+        num_warps=num_warps,
     )
     return out
