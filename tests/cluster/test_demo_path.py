@@ -134,6 +134,7 @@ def test_namespace_with_a_service_is_deleted_while_no_operator_runs(demo: Demo, 
     system(demo, "scale", OPERATOR, "--replicas=0")
     system(demo, "wait", "--for=delete", "pod", "--selector", OPERATOR_PODS, "--timeout=60s")
     started = time.monotonic()
+    # Kubernetes looks again only after half of the pods' grace period, which follows from engine.drainTimeoutSeconds.
     demo.kubectl.run("delete", "namespace", NAMESPACE, "--timeout=60s")
     assert time.monotonic() - started < 60
     system(demo, "scale", OPERATOR, "--replicas=1")
