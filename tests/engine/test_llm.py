@@ -118,7 +118,7 @@ def test_an_unknown_setting_is_refused_by_name() -> None:
 
 @pytest.mark.model
 def test_the_real_model_answers() -> None:
-    llm = LLM("bundled://smollm2-135m-instruct", max_num_seqs=4, max_num_batched_tokens=256, kv_cache_memory_gib=0.1)
+    llm = LLM("bundled://smollm2-135m-instruct", dtype="float32", max_num_seqs=4, kv_cache_memory_gib=0.1)
     questions = ["What is the capital of France?", "Name the three primary colors."]
     params = SamplingParams(max_tokens=32, temperature=0)
     outputs = llm.chat([[{"role": "user", "content": question}] for question in questions], params)
