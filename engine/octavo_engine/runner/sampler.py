@@ -5,13 +5,15 @@ from typing import Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from octavo_engine.attention.interface import IntArray
 from octavo_engine.runner.random_stream import Keys, uniform
 
-_NUM_CANDIDATES = 1024
+_NUM_CANDIDATES = (64, 1024)
+"""The likeliest tokens looked at first for top-k and top-p, and next if those do not suffice; then all."""
 _CHUNK = 256
 
 
@@ -44,72 +46,92 @@ def sample(logits: Tensor, rows: SamplingRows) -> IntArray:
     chosen = torch.where(best.isfinite(), token_ids, -1).numpy()
     random = np.flatnonzero((rows.temperature > 0) & (chosen >= 0))
     if random.size:
-        chosen[random] = _draw(logits[random], best[random], rows.select(random))
+        chosen[random] = _draw(_select(logits, random), best[random], rows.select(random))
     return chosen
 
 
 def _draw(logits: Tensor, best: Tensor, rows: SamplingRows) -> IntArray:
     """Subtracting the largest logit first keeps every temperature from overflowing."""
-    distances = logits.float() - best.float().unsqueeze(1)
-    weights = (distances / torch.from_numpy(rows.temperature).unsqueeze(1)).exp_()
-    limited = np.flatnonzero((rows.top_k > 0) | (rows.top_p < 1))
-    if limited.size:
-        _drop_unlikely(weights, limited, rows)
-    return _invert_cumulative(weights, torch.from_numpy(uniform(rows.stream_key, rows.num_draws))).numpy()
+    weights = logits.float() - best.float().unsqueeze(1)
+    weights = weights.div_(torch.from_numpy(rows.temperature).unsqueeze(1)).exp_()
+    shares = torch.from_numpy(uniform(rows.stream_key, rows.num_draws))
+    is_limited = (rows.top_k > 0) | (rows.top_p < 1)
+    token_ids = np.empty(len(weights), dtype=np.int64)
+    if (free := np.flatnonzero(~is_limited)).size:
+        token_ids[free] = _invert_cumulative(_select(weights, free), shares[free]).numpy()
+    if (limited := np.flatnonzero(is_limited)).size:
+        token_ids[limited] = _draw_limited(_select(weights, limited), shares[limited], rows.select(limited))
+    return token_ids
 
 
-def _drop_unlikely(weights: Tensor, limited: IntArray, rows: SamplingRows) -> None:
-    """Sets to zero, in place, what top-k and then top-p exclude. Tokens as likely as the last kept one stay too."""
+def _draw_limited(weights: Tensor, shares: Tensor, rows: SamplingRows) -> IntArray:
+    """How many candidates a row needs is its own affair, so that those of equal weight keep their order."""
+    token_ids = np.empty(len(weights), dtype=np.int64)
+    left = np.arange(len(weights))
+    for num_candidates in (*_NUM_CANDIDATES, weights.shape[1]):
+        if not left.size:
+            break
+        chosen, is_certain = _draw_among(_select(weights, left), shares[left], rows.select(left), num_candidates)
+        token_ids[left[is_certain]] = chosen[is_certain]
+        left = left[~is_certain]
+    return token_ids
+
+
+def _draw_among(
+    weights: Tensor, shares: Tensor, rows: SamplingRows, num_candidates: int
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """(token ids, whether that many candidates sufficed) for top-k and then top-p."""
     vocab_size = weights.shape[1]
-    own = rows.select(limited)
-    top_k = np.where(own.top_k > 0, np.minimum(own.top_k, vocab_size), vocab_size)
-    num_candidates = min(vocab_size, max(_NUM_CANDIDATES, int(own.top_k.max())))
-    threshold, is_certain = _thresholds(weights[limited], top_k, own.top_p, num_candidates)
-    if not is_certain.all():
-        uncertain = np.flatnonzero(~is_certain)
-        threshold[uncertain] = _thresholds(
-            weights[limited[uncertain]], top_k[uncertain], own.top_p[uncertain], vocab_size
-        )[0]
-    part = weights[limited]
-    weights[limited] = part.masked_fill_(part < threshold.unsqueeze(1), 0.0)
-
-
-def _thresholds(
-    weights: Tensor, top_k: IntArray, top_p: NDArray[np.float32], num_candidates: int
-) -> tuple[Tensor, NDArray[np.bool_]]:
-    """Each row's smallest kept weight, and whether `num_candidates` of the largest sufficed to find it."""
-    candidates = weights.topk(num_candidates, dim=-1).values.double()
+    candidates, candidate_ids = weights.topk(min(num_candidates, vocab_size), dim=-1)
+    top_k = np.where(rows.top_k > 0, np.minimum(rows.top_k, vocab_size), vocab_size)
+    is_counted = torch.from_numpy(top_k <= candidates.shape[1])
     limit = torch.from_numpy(top_k).unsqueeze(1)
-    candidates.masked_fill_(torch.arange(num_candidates) >= limit, 0.0)
-    cumulative = candidates.cumsum(dim=-1)
-    is_counted = torch.from_numpy(top_k <= num_candidates)
-    total = torch.where(is_counted, cumulative[:, -1], weights.sum(dim=-1, dtype=torch.float64))
-    wanted = (torch.from_numpy(top_p).double() * total).unsqueeze(1)
-    num_kept = ((cumulative - candidates < wanted).sum(dim=-1, keepdim=True)).minimum(limit).clamp_(min=1)
-    threshold = candidates.gather(1, num_kept - 1).squeeze(1).float()
-    is_certain = is_counted | (cumulative[:, -1] >= wanted.squeeze(1))
-    return threshold, is_certain.numpy()
+    cumulative = candidates.double().masked_fill_(torch.arange(candidates.shape[1]) >= limit, 0.0).cumsum(dim=-1)
+    total = torch.where(is_counted, cumulative[:, -1], _sum(weights)).unsqueeze(1)
+    wanted = torch.from_numpy(rows.top_p).double().unsqueeze(1) * total
+    num_kept = (cumulative < wanted).sum(dim=-1, keepdim=True).add_(1).minimum(limit)
+    is_certain = is_counted | (cumulative[:, -1:] >= wanted).squeeze(1)
+    kept = cumulative.gather(1, (num_kept - 1).clamp_(max=candidates.shape[1] - 1))
+    index = torch.searchsorted(cumulative, (shares.unsqueeze(1) * kept).minimum(_just_below(kept)), right=True)
+    return candidate_ids.gather(1, index).squeeze(1).numpy(), is_certain.numpy()
 
 
-def _invert_cumulative(weights: Tensor, uniform: Tensor) -> Tensor:
-    """The token, in the order of ids, at which the cumulative weight passes the share `uniform` of the total.
+def _invert_cumulative(weights: Tensor, shares: Tensor) -> Tensor:
+    """The token, in the order of ids, at which the cumulative weight passes the share of the total.
 
     Two levels, sums of chunks and then one chunk, need no cumulative sum over the vocabulary.
     """
-    padding = -weights.shape[1] % _CHUNK
-    chunks = torch.nn.functional.pad(weights, (0, padding)).view(weights.shape[0], -1, _CHUNK)
-    before, chunk = _pass(chunks.sum(dim=-1, dtype=torch.float64), uniform, is_share=True)
-    within = chunks[torch.arange(len(chunks)), chunk]
-    _, offset = _pass(within.double(), before, is_share=False)
+    chunks = _chunks(weights)
+    sums = chunks.sum(dim=-1).double()
+    point, chunk = _pass(sums, shares.unsqueeze(1) * sums.sum(dim=-1, keepdim=True))
+    _, offset = _pass(chunks[torch.arange(len(chunks)), chunk].double(), point.unsqueeze(1))
     return chunk * _CHUNK + offset
 
 
-def _pass(weights: Tensor, point: Tensor, is_share: bool) -> tuple[Tensor, Tensor]:
-    """(what remains of `point` before it, index) of the weight at which the cumulative sum passes `point`."""
+def _pass(weights: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
+    """(what is left of `point` there, index) of the weight at which the cumulative sum passes `point`."""
     cumulative = weights.cumsum(dim=-1)
-    total = cumulative[:, -1:]
-    target = point.unsqueeze(1) * total if is_share else point.unsqueeze(1)
-    target = target.minimum(torch.nextafter(total, torch.zeros_like(total)))
-    index = torch.searchsorted(cumulative, target, right=True)
-    before = target - (cumulative.gather(1, index) - weights.gather(1, index))
-    return before.squeeze(1), index.squeeze(1)
+    point = point.minimum(_just_below(cumulative[:, -1:]))
+    index = torch.searchsorted(cumulative, point, right=True)
+    left = point - (cumulative.gather(1, index) - weights.gather(1, index))
+    return left.squeeze(1), index.squeeze(1)
+
+
+def _just_below(values: Tensor) -> Tensor:
+    return torch.nextafter(values, torch.zeros_like(values))
+
+
+def _chunks(weights: Tensor) -> Tensor:
+    """(num_rows, num_chunks, _CHUNK), padded with zeros."""
+    padding = -weights.shape[1] % _CHUNK
+    padded = F.pad(weights, (0, padding)) if padding else weights
+    return padded.view(len(weights), -1, _CHUNK)
+
+
+def _sum(weights: Tensor) -> Tensor:
+    """Of each row, in float64; chunks first, for long float32 sums are slow in one way and inexact in the other."""
+    return _chunks(weights).sum(dim=-1).sum(dim=-1, dtype=torch.float64)
+
+
+def _select(weights: Tensor, rows: IntArray) -> Tensor:
+    return weights if len(rows) == len(weights) else weights[rows]
