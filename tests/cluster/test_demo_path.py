@@ -124,6 +124,16 @@ def test_two_operators_take_turns_and_helm_test_passes(demo: Demo, images: Image
     install_operator(demo.helm, demo.kubectl, images)
 
 
+def test_operator_with_roles_in_one_namespace_serves_that_namespace(demo: Demo, images: Images) -> None:
+    """No ClusterRole remains of the earlier release; the Roles are enough for all that a service needs."""
+    create_namespace(demo.kubectl, NAMESPACE)
+    install_operator(demo.helm, demo.kubectl, images, "--set", f"watchNamespaces={{{NAMESPACE}}}")
+    assert "octavo-operator" not in demo.kubectl.run("get", "clusterroles", "--output", "name")
+    name = demo.serve()
+    assert demo.kubectl.get("infsvc", name)["status"]["readyReplicas"] == 1
+    install_operator(demo.helm, demo.kubectl, images)
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "manifests").glob("*.yaml")), ids=lambda path: path.stem)
 def test_api_server_accepts_the_example(demo: Demo, path: Path) -> None:
     create_namespace(demo.kubectl, NAMESPACE)
