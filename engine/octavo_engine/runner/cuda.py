@@ -81,7 +81,8 @@ class CudaRunner:
             blocks = list(range(last * num_blocks, (last + 1) * num_blocks))
             new = NewRow(last, [0] * num_tokens, blocks, SamplingParams(temperature=last % 2), num_tokens)
             rows, lens = list(range(last + 1)), [1] * last + [num_tokens]
-            self.submit(Batch(rows, lens, [num_tokens] * last + [0], [True] * (last + 1), new_rows=[new]))
+            batch = Batch(rows, lens, [num_tokens] * last + [0], [True] * (last + 1), new_rows=[new])
+            self.submit(batch).result()
 
     @torch.no_grad()
     def submit(self, batch: Batch) -> CudaStep:

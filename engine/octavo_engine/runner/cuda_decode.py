@@ -22,7 +22,7 @@ from octavo_kernels.sampling import SamplingTensors, SamplingWorkspace, greedy, 
 
 KvCaches = list[tuple[Tensor, Tensor]]
 
-_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
+_BUCKETS = (1, 2, 4, 8, *range(16, 257, 16))
 _LARGE_BUCKET_STEP = 64
 _MAX_PDL_ROWS = 128
 _NUM_PREFIX_SPLITS = 4

@@ -131,6 +131,7 @@ def _cache_path(model: CudaModel) -> Path:
     """One file per GPU, versions and shapes, beside the converted models."""
     device = model.weights.device
     facts = [torch.cuda.get_device_name(device), torch.__version__, triton.__version__, str(model.weights.dtype)]
+    facts.append(str(model.weights.config.has_qkv_bias))
     key = hashlib.sha256(json.dumps([*facts, model.shapes(1)]).encode()).hexdigest()[:16]
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(os.environ.get("OCTAVO_CACHE") or Path(home) / "octavo") / "tuning" / f"{key}.json"
