@@ -22,7 +22,8 @@ from octavo_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-LOWEST_DELETION_COST = "-1000"
+LOW_COST, LOWEST_COST = "-1000", "-2000"
+SERVING_ANNOTATIONS = dict.fromkeys((labels.DRAINING_SINCE, labels.DRAINED_AT, labels.DELETION_COST))
 
 
 class Executor:
@@ -95,8 +96,8 @@ class Executor:
         num_lost = 0
         for pod in step.cancel:
             num_lost += not await self._cancel_drain(service, pod)
-        for pod in step.finished:
-            await self._tell_finished(service, pod, pod in step.timed_out)
+        for pod in step.release:
+            await self._release(service, pod, pod in step.timed_out)
         replicas = step.replicas + num_lost
         if replicas != revision.replicas:
             await self._applier.set_replicas(deployment, replicas)
@@ -105,15 +106,14 @@ class Executor:
             await self._recorder.record(service, Event("Normal", word, message))
 
     async def _start_drain(self, service: InferenceService, pod: Pod) -> None:
-        since = datetime.fromtimestamp(self._clock(), UTC).isoformat()
-        await self._patch_pod(service, pod, None, since, LOWEST_DELETION_COST)
+        await self._patch_pod(service, pod, None, {labels.DRAINING_SINCE: self._now(), labels.DELETION_COST: LOW_COST})
         message = f"Replica {pod.name} takes no new requests and finishes those it has"
         await self._recorder.record(service, Event("Normal", "DrainStarted", message))
 
     async def _cancel_drain(self, service: InferenceService, pod: Pod) -> bool:
         """Put a replica back. Returns whether that worked; one that does not answer goes on draining."""
         try:
-            await self._drainer.cancel(service, pod, lambda: self._patch_pod(service, pod, "true", None, None))
+            await self._drainer.cancel(service, pod, lambda: self._patch_pod(service, pod, "true", SERVING_ANNOTATIONS))
         except EngineError as error:
             logger.warning("%s: %s is replaced instead of put back: %s", service.key, pod.name, error)
             return False
@@ -121,26 +121,27 @@ class Executor:
         await self._recorder.record(service, Event("Normal", "DrainCancelled", f"Replica {pod.name} serves again"))
         return True
 
-    async def _patch_pod(
-        self, service: InferenceService, pod: Pod, serving: str | None, since: str | None, cost: str | None
-    ) -> None:
-        annotations = {labels.DRAINING_SINCE: since, labels.DELETION_COST: cost}
-        patch = {"metadata": {"uid": pod.uid, "labels": {labels.SERVING: serving}, "annotations": annotations}}
-        await self._applier.patch_pod(service.namespace, pod.name, patch)
-
-    async def _tell_finished(self, service: InferenceService, pod: Pod, is_timed_out: bool) -> None:
+    async def _release(self, service: InferenceService, pod: Pod, is_timed_out: bool) -> None:
+        """Let the ReplicaSet delete this pod before any other."""
+        await self._patch_pod(service, pod, None, {labels.DRAINED_AT: self._now(), labels.DELETION_COST: LOWEST_COST})
         if is_timed_out:
             metrics.DRAINS.labels("timed_out").inc()
             timeout = service.spec.engine.drain_timeout_seconds
-            message = (
-                f"Replica {pod.name} still had requests after {timeout} s; engine.drainTimeoutSeconds allows no more"
-            )
+            message = f"Replica {pod.name} still has requests after engine.drainTimeoutSeconds, which is {timeout}"
             await self._recorder.record(service, Event("Warning", "DrainTimeout", message))
         elif pod.has_started:
             metrics.DRAINS.labels("completed").inc()
-            await self._recorder.record(
-                service, Event("Normal", "DrainCompleted", f"Replica {pod.name} has no requests left")
-            )
+            message = f"Replica {pod.name} has no requests left"
+            await self._recorder.record(service, Event("Normal", "DrainCompleted", message))
+
+    async def _patch_pod(
+        self, service: InferenceService, pod: Pod, serving: str | None, annotations: dict[str, str | None]
+    ) -> None:
+        patch = {"metadata": {"uid": pod.uid, "labels": {labels.SERVING: serving}, "annotations": annotations}}
+        await self._applier.patch_pod(service.namespace, pod.name, patch)
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock(), UTC).isoformat()
 
     def _num_requests(self, service: InferenceService, revision: Revision) -> dict[str, int]:
         """What serving replicas said to the scraper, and draining ones to the drainer since they drain."""

@@ -9,6 +9,7 @@ SERVING = "octavo.dev/serving"
 
 TEMPLATE_HASH = "octavo.dev/template-hash"
 DRAINING_SINCE = "octavo.dev/draining-since"
+DRAINED_AT = "octavo.dev/drained-at"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 ENGINE = "octavo-engine"

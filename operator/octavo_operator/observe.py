@@ -55,7 +55,6 @@ def read_pod(pod: Object) -> Pod:
     container = _engine_container(status)
     scheduled = conditions.get("PodScheduled", {})
     is_blocked = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
-    since = annotations.get(labels.DRAINING_SINCE)
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -65,7 +64,8 @@ def read_pod(pod: Object) -> Pod:
         is_ready=conditions.get("Ready", {}).get("status") == "True",
         has_started=bool(container.get("started")),
         is_serving=pod_labels.get(labels.SERVING) == "true",
-        draining_since=seconds(since) if since else None,
+        draining_since=_optional_seconds(annotations.get(labels.DRAINING_SINCE)),
+        drained_at=_optional_seconds(annotations.get(labels.DRAINED_AT)),
         blocked_since=seconds(scheduled.get("lastTransitionTime") or metadata["creationTimestamp"])
         if is_blocked
         else None,
@@ -106,3 +106,7 @@ def _is_leaving(pod: Object) -> bool:
 def seconds(timestamp: str) -> float:
     """Return Unix seconds of a timestamp as Kubernetes writes it."""
     return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()
+
+
+def _optional_seconds(timestamp: str | None) -> float | None:
+    return seconds(timestamp) if timestamp else None

@@ -23,6 +23,7 @@ class Pod:
     has_started    the engine came up once in this container, so that it may hold streams
     is_serving     selected by the Service
     draining_since when the operator took it out of the Service; None while it serves
+    drained_at     when it was found to have no requests left, or to have taken too long
     blocked_since  since when the scheduler finds no place for it, and why in `message`
     """
 
@@ -35,6 +36,7 @@ class Pod:
     has_started: bool = False
     is_serving: bool = True
     draining_since: float | None = None
+    drained_at: float | None = None
     blocked_since: float | None = None
     message: str = ""
     failure: Failure | None = None
@@ -83,14 +85,14 @@ class Revision:
 
     @property
     def draining(self) -> tuple[Pod, ...]:
-        """Draining pods that the Deployment still asks for, the one that began last first.
+        """Draining pods that the Deployment still asks for, the one that began last first, drained ones at the end.
 
-        When there are more pods than the Deployment wants, the surplus is about to be deleted: those that drained
-        longest, for their deletion cost is lowest and they are not ready.
+        When there are more pods than the Deployment wants, the surplus is about to be deleted: those that are drained,
+        for their deletion cost is lowest and they are not ready.
         """
         surplus = max(len(self.pods) - self.replicas, 0)
-        latest_first = sorted(self.pods_in("Draining"), key=lambda pod: pod.draining_since or 0.0, reverse=True)
-        return tuple(latest_first[: max(len(latest_first) - surplus, 0)])
+        pods = sorted(self.pods_in("Draining"), key=lambda pod: (pod.drained_at or 0.0, -(pod.draining_since or 0.0)))
+        return tuple(pods[: max(len(pods) - surplus, 0)])
 
     @property
     def num_active(self) -> int:

@@ -35,7 +35,7 @@ def starting(name: str, revision: str = "new", **fields: Any) -> Pod:
 
 def draining(name: str, since: float = 10.0, revision: str = "new", **fields: Any) -> Pod:
     """Return a pod that left the Service `since` seconds ago."""
-    return pod(name, revision, is_serving=False, draining_since=NOW - since, **fields)
+    return pod(name, revision, **{"is_serving": False, "draining_since": NOW - since, **fields})
 
 
 def unschedulable(name: str, since: float = 10.0, revision: str = "new", message: str = "no node fits") -> Pod:

@@ -112,6 +112,13 @@ class Rig:
             await self._operator
             self._operator = None
 
+    async def kill(self) -> None:
+        """End the operator in the middle of whatever it does."""
+        if self._operator is not None:
+            self._operator.cancel()
+            await asyncio.gather(self._operator, return_exceptions=True)
+            self._operator = None
+
     async def create(self, name: str, **spec: Any) -> Object:
         return await self.kube.create(inference_service(name, self.namespace, **spec))
 
@@ -135,6 +142,11 @@ class Rig:
 
     async def pods(self, name: str) -> list[Object]:
         return [pod for pod in await self.children(POD, name) if "deletionTimestamp" not in pod["metadata"]]
+
+    def routed(self, pods: list[Object]) -> set[str]:
+        """Return the names of pods that the Service sends requests to."""
+        ready = [pod for pod in pods if condition(pod, "Ready").get("status") == "True"]
+        return {pod["metadata"]["name"] for pod in ready if labels.SERVING in pod["metadata"]["labels"]}
 
     async def has_condition(self, name: str, kind: str, status: str, reason: str | None = None) -> Object:
         """Wait for a condition; return the service."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo_operator.drain import DrainStep, choose_victims, plan_drain
+from octavo_operator.drain import SETTLE_SECONDS, UNREADY_SECONDS, DrainStep, choose_victims, plan_drain
 from octavo_operator.observed import Pod, Revision
 from tests.operator.builders import NOW, crashing, draining, pod, revision, starting, unschedulable
 
@@ -41,14 +41,31 @@ def test_a_victim_that_was_not_heard_of_keeps_its_replica() -> None:
     assert plan(revision("new", pod("a"), draining("b")), 1) == DrainStep(2)
 
 
-def test_a_victim_without_requests_lets_the_deployment_shrink() -> None:
+def test_a_victim_without_requests_is_released_before_the_deployment_shrinks() -> None:
     step = plan(revision("new", pod("a"), draining("b")), 1, b=0)
-    assert (step.replicas, names(step.finished), step.timed_out) == (1, ["b"], ())
+    assert (step.replicas, names(step.release), step.timed_out) == (2, ["b"], ())
 
 
-def test_a_victim_that_takes_too_long_lets_the_deployment_shrink() -> None:
+def test_a_victim_that_takes_too_long_is_released() -> None:
     step = plan(revision("new", pod("a"), draining("b", since=TIMEOUT)), 1, b=1)
-    assert (step.replicas, names(step.finished), names(step.timed_out)) == (1, ["b"], ["b"])
+    assert (step.replicas, names(step.release), names(step.timed_out)) == (2, ["b"], ["b"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_ready", "replicas"),
+    [(0.5, False, 2), (SETTLE_SECONDS, False, 1), (SETTLE_SECONDS, True, 2), (UNREADY_SECONDS, True, 1)],
+)
+def test_the_deployment_shrinks_when_the_drained_pod_is_the_one_it_would_delete(
+    seconds: float, is_ready: bool, replicas: int
+) -> None:
+    drained = draining("b", drained_at=NOW - seconds, is_ready=is_ready)
+    assert plan(revision("new", pod("a"), drained), 1) == DrainStep(replicas)
+
+
+def test_a_drained_pod_stays_drained_for_an_operator_that_just_started() -> None:
+    """It has not asked any engine yet."""
+    drained = draining("b", drained_at=NOW - 5, is_ready=False)
+    assert plan(revision("new", pod("a"), drained), 1).replicas == 1
 
 
 def test_returning_load_puts_the_latest_victim_back() -> None:
@@ -64,12 +81,12 @@ def test_load_beyond_the_victims_adds_replicas_too() -> None:
 
 def test_a_victim_that_is_put_back_is_not_finished_at_the_same_time() -> None:
     step = plan(revision("new", pod("a"), draining("b")), 2, b=0)
-    assert (step.replicas, names(step.cancel), step.finished) == (2, ["b"], ())
+    assert (step.replicas, names(step.cancel), step.release) == (2, ["b"], ())
 
 
 def test_a_pod_that_never_started_needs_no_drain_to_finish() -> None:
     of = revision("new", pod("a"), starting("b", is_serving=False, draining_since=NOW))
-    assert plan(of, 1).replicas == 1
+    assert names(plan(of, 1).release) == ["b"]
 
 
 def test_replicas_without_a_pod_go_first() -> None:
@@ -94,6 +111,12 @@ def test_of_a_surplus_the_longest_draining_pod_is_the_one_that_goes() -> None:
     assert names(plan(of, 2).cancel) == ["late"]
 
 
+def test_of_a_surplus_the_drained_pod_is_the_one_that_goes() -> None:
+    drained = draining("drained", since=5, drained_at=NOW - 2, is_ready=False)
+    of = revision("new", pod("a"), draining("busy", since=60), drained, replicas=2)
+    assert names(plan(of, 2).cancel) == ["busy"]
+
+
 def test_all_replicas_can_leave() -> None:
     step = plan(revision("old", pod("a"), pod("b")), 0)
     assert (step.replicas, set(names(step.start))) == (2, {"a", "b"})
@@ -113,7 +136,11 @@ def test_who_serves_least_leaves_first(pods: list[Pod], victim: str) -> None:
     assert names(choose_victims(pods, 1, {"busy": 7})) == [victim]
 
 
-MAKERS = (pod, starting, draining, unschedulable, crashing)
+def drained(name: str) -> Pod:
+    return draining(name, drained_at=NOW - 2, is_ready=False)
+
+
+MAKERS = (pod, starting, draining, drained, unschedulable, crashing)
 pods = st.lists(st.sampled_from(MAKERS), max_size=6).map(
     lambda makers: tuple(make(f"pod-{index}") for index, make in enumerate(makers))
 )
@@ -132,8 +159,8 @@ def test_no_serving_pod_is_ever_cut(
     of = revision("new", *pods, replicas=replicas)
     step = plan_drain(of, wanted, num_requests, TIMEOUT, NOW)
     unborn = max(replicas - len(pods), 0)
-    assert step.replicas >= replicas - unborn - len(step.finished)
-    assert all(pod.is_draining for pod in step.finished)
+    assert step.replicas >= replicas - unborn - sum(pod.drained_at is not None for pod in pods)
+    assert all(pod.is_draining for pod in step.release)
     assert not any(pod.is_draining for pod in step.start)
     assert step.replicas >= 0
 
@@ -143,5 +170,6 @@ def test_steps_lead_to_what_is_wanted(pods: tuple[Pod, ...], replicas: int, want
     """What is planned to serve afterwards is what is wanted."""
     of = revision("new", *pods, replicas=max(replicas, len(pods)))
     step = plan_drain(of, wanted, {}, TIMEOUT, NOW)
-    leaving = len(of.draining) - len(step.cancel) - len(step.finished) + len(step.start)
+    num_gone = sum(pod.drained_at is not None and pod not in step.cancel for pod in of.draining)
+    leaving = len(of.draining) - len(step.cancel) - num_gone + len(step.start)
     assert step.replicas - leaving == wanted

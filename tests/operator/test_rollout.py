@@ -125,11 +125,17 @@ class Cluster:
         for name, wanted in shares.items():
             of = next((r for r in self.observe() if r.name == name), Revision(name, 0))
             plan = plan_drain(of, wanted, {p.name: 0 for p in of.pods if p.is_draining}, 60, NOW)
-            gone, leaving = set(plan.finished), set(plan.start)
-            kept = [p for p in self.pods[name] if p not in gone]
-            self.pods[name] = [draining(p.name, revision=name) if p in leaving else p for p in kept]
+            num_gone = max(self.replicas[name] - plan.replicas, 0)
+            drained = [p for p in self.pods[name] if p.drained_at is not None][:num_gone]
+            kept = [p for p in self.pods[name] if p not in drained]
+            self.pods[name] = [self.leave(p, name) if p in plan.start + plan.release else p for p in kept]
             self.replicas[name] = plan.replicas
         self.start_pods()
+
+    def leave(self, of: Pod, revision: str) -> Pod:
+        """A pod that starts to drain, or is done with it."""
+        drained_at = NOW - 5 if of.is_draining else None
+        return draining(of.name, revision=revision, drained_at=drained_at, is_ready=not of.is_draining)
 
     def start_pods(self) -> None:
         for name, pods in self.pods.items():
@@ -156,7 +162,7 @@ class Cluster:
 @pytest.mark.parametrize("spare", [0, 1, 10])
 def test_every_rollout_completes_with_or_without_a_spare_accelerator(desired: int, spare: int) -> None:
     cluster = Cluster(num_accelerators=desired + spare, num_old=desired)
-    for _ in range(10 * desired):
+    for _ in range(20 * desired):
         cluster.step(desired)
     assert is_complete("new", desired, cluster.observe())
     assert cluster.most_pods <= desired + 1
