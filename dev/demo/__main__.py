@@ -66,14 +66,21 @@ def show(demo: Demo, images: Images) -> int:
 
 def stop() -> int:
     """Remove the demo from the cluster that OCTAVO_CONTEXT names, else the whole cluster that the demo started."""
-    if os.environ.get("OCTAVO_CONTEXT"):
-        uninstall(helm_program(), kubectl_of(start_cluster()))
-    else:
-        stop_cluster()
+    try:
+        if os.environ.get("OCTAVO_CONTEXT"):
+            uninstall(helm_program(), kubectl_of(start_cluster()))
+        else:
+            stop_cluster()
+    except (ClusterError, StepFailed, subprocess.SubprocessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:] not in ([], ["stop"]):
         sys.exit("usage: python -m dev.demo [stop]")
-    sys.exit(stop() if sys.argv[1:] else main())
+    try:
+        sys.exit(stop() if sys.argv[1:] else main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; what was started goes on, `make demo-stop` removes it")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 
 from dev.demo.kubectl import Kubectl
@@ -29,6 +30,7 @@ def summarize(console: Console, timeline: Timeline, out: Path) -> None:
         f"replicas {counts}",
         f"{seconds / 60:.1f} minutes; timeline in {out / 'demo.png'} and {out / 'demo.json'}",
     ]
+    lines += [f"[red]cut: {escape(error)}[/]" for error in figures["errors"]]
     console.print(Panel("\n".join(lines), title="Summary", expand=False))
 
 
