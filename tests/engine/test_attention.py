@@ -25,6 +25,9 @@ class Sequence:
     value: torch.Tensor
     blocks: IntArray
 
+    def heads(self) -> torch.Tensor:
+        return torch.cat((self.query, self.key, self.value), dim=1)
+
 
 def make_sequences(lengths: list[int], heads: tuple[int, int], head_dim: int, block_size: int) -> list[Sequence]:
     generator = torch.Generator().manual_seed(0)
@@ -57,11 +60,8 @@ def attend_chunk(
         block_tables=np.stack(tables),
         slots=np.concatenate(slots),
     )
-    query, key, value = (
-        torch.cat([getattr(seq, name)[start:end] for seq, (start, end) in zip(sequences, spans, strict=True)])
-        for name in ("query", "key", "value")
-    )
-    output = attention.attend(0, query, key, value, attention.plan(layout))
+    heads = torch.cat([sequence.heads()[start:end] for sequence, (start, end) in zip(sequences, spans, strict=True)])
+    output = attention.attend(0, heads, attention.plan(layout))
     return list(torch.split(output, [end - start for start, end in spans]))
 
 
