@@ -13,13 +13,18 @@ from .server_process import MODEL, ServerProcess, running_server
 pytestmark = pytest.mark.model
 
 QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is the capital of France?"}]
+# In float32: in bfloat16 the first word of this answer is a tie.
 ANSWER = "The capital of France is Paris."
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     with running_server(
-        "--kv-cache-memory-gib=0.1", "--max-num-seqs=8", "--max-num-waiting=4", "--api-key=secret"
+        "--dtype=float32",
+        "--kv-cache-memory-gib=0.2",
+        "--max-num-seqs=8",
+        "--max-num-waiting=4",
+        "--api-key=secret",
     ) as process:
         yield process
 
