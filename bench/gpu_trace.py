@@ -6,6 +6,7 @@ python -m bench.gpu_trace SHAPE WORKLOAD...
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import tempfile
 import time
@@ -59,6 +60,20 @@ class TracedStep:
         return result
 
 
+class GarbageClock:
+    """Seconds that the interpreter's collections took."""
+
+    def __init__(self) -> None:
+        self.seconds = self._started = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._started = time.perf_counter()
+        else:
+            self.seconds += time.perf_counter() - self._started
+
+
 def report(steps: list[Step], seconds: float) -> None:
     """Times in ms. `other` is the host's work between steps: scheduling, taking in tokens, the caller's own."""
     previous = steps[0].submitted
@@ -94,11 +109,16 @@ def main() -> None:
         llm = load_llm(args.shape, Path(folder))
         traced = TracedRunner(llm._core._runner)
         llm._core._runner = traced  # type: ignore[assignment]
+        garbage = GarbageClock()
         for workload in args.workloads:
             for seed in range(2):
                 traced.steps.clear()
+                garbage.seconds = 0.0
                 seconds = run(llm, workload, seed)
-                print(f"{args.shape} {workload} seed {seed}: {seconds:.3f} s", flush=True)
+                print(
+                    f"{args.shape} {workload} seed {seed}: {seconds:.3f} s, collecting {garbage.seconds:.3f} s",
+                    flush=True,
+                )
                 report(traced.steps, seconds)
 
 

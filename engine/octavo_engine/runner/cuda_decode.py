@@ -78,6 +78,7 @@ class DecodeGraphs:
 
     def capture(self) -> None:
         """Record every graph. Largest first: the smaller ones then reuse its memory."""
+        torch.cuda.synchronize()  # what fills the buffers runs on another stream
         pool = torch.cuda.graph_pool_handle()
         stream = torch.cuda.Stream(self._device)
         with torch.cuda.stream(stream):

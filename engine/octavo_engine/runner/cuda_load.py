@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from pathlib import Path
@@ -44,6 +45,9 @@ def load_cuda(config: EngineConfig, directory: Path, model_config: ModelConfig) 
     table = CudaRowTable(config.max_num_seqs, max_model_len, config.block_size)
     runner = CudaRunner(model, caches, table, plans, max_model_len)
     runner.warm_up()
+    # Collections while serving then skip the millions of objects of torch, Triton and the model.
+    gc.collect()
+    gc.freeze()
     logger.info("loaded in %.1f s with %d KV blocks", time.perf_counter() - started, num_blocks)
     ready = load.make_ready(config, directory, model_config, runner, dtype, device="cuda", attention="triton")
     return runner, ready
