@@ -13,7 +13,7 @@ Chat = Callable[[str, StreamResult], Awaitable[None]]
 class Crowd:
     """Keeps `size` chats going. `size` may change at any time; nobody leaves in the middle of an answer."""
 
-    def __init__(self, chat: Chat, answer_tokens: tuple[int, int] = (16, 48), seed: int = 0) -> None:
+    def __init__(self, chat: Chat, answer_tokens: tuple[int, int] = (12, 32), seed: int = 0) -> None:
         self._chat = chat
         self._answer_tokens = answer_tokens
         self._rng = random.Random(seed)
