@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 CPU_BATCHED_TOKENS = 512
-"""Larger steps make prompts hardly faster on a CPU, but streams wait longer for their next token."""
+"""A step of a CPU takes as long as its tokens, and every stream waits for the step to end."""
 
 DType = Literal["auto", "half", "float16", "bfloat16", "float32"]
 

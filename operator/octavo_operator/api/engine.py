@@ -87,7 +87,7 @@ class EngineSpec(Schema):
     profile: Profile | None = Field(
         None, description="Scheduler and memory settings proven for a kind of traffic; explicit fields win."
     )
-    max_model_len: Annotated[int, Field(ge=1, le=16777216)] | None = Field(
+    max_model_len: Annotated[int, Field(ge=2, le=16777216)] | None = Field(
         None, description="Longest prompt plus output, in tokens."
     )
     max_num_seqs: Annotated[int, Field(ge=1, le=4096)] | None = Field(
