@@ -67,7 +67,6 @@ class LoadTest:
         self._mark("crowd leaves")
         self._crowd.resize(self._plan.stragglers)
         await self._until(_is_back, self._plan.fall_timeout, "the replicas did not come back to 1")
-        self._mark("back to 1")
 
     def _is_risen(self, now: ServiceView) -> bool:
         return now.ready >= self._plan.max_replicas
