@@ -13,7 +13,8 @@ if ! command -v go > /dev/null; then
 fi
 
 cd "$here/go"
-key=$({ go version; cat "$here/build.sh" "$here/image.sh"; find . -type f | sort | xargs cat; } | sha256sum | cut -c 1-16)
+sources=("$here/build.sh" "$here/image.sh")
+key=$({ go version; cat "${sources[@]}"; find . -type f | sort | xargs cat; } | sha256sum | cut -c 1-16)
 programs=$cache/$key
 mkdir -p "$cache"
 exec 9> "$cache/build.lock"
@@ -44,7 +45,7 @@ build() { # PROGRAM PACKAGE [LINKER-FLAGS]: with a line every 20 seconds that sa
 }
 
 : > "$log"
-echo "building Kubernetes, etcd, CoreDNS and Helm into $programs" >&2
+echo "building Kubernetes, etcd, CoreDNS and Helm from Go modules, which are fetched first" >&2
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 IFS=. read -r major minor _ <<< "${version#v}"
 stamp=k8s.io/component-base/version

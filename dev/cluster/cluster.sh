@@ -1,5 +1,5 @@
 #!/bin/bash
-# A real Kubernetes of one node, or a control plane alone, in namespaces of its own. Several run side by side. Needs root.
+# A real Kubernetes of one node, or its control plane alone, in namespaces of its own. Several run side by side.
 # usage: cluster.sh start NAME [node|control-plane]   starts it, unless it runs; prints its kubeconfig's path
 #        cluster.sh stop NAME                         ends it; leaves nothing but its logs
 #        cluster.sh kubeconfig NAME                   prints its kubeconfig's path, if it runs
