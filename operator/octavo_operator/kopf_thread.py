@@ -42,18 +42,20 @@ async def _run_kopf(registry: kopf.OperatorRegistry, watcher: Watcher, kube: Kub
         loop.call_soon_threadsafe(watcher.on_event, kind, event)
 
     async def operator() -> None:
-        await kopf.operator(
-            registry=registry,
-            settings=_settings(),
-            memo=kopf.Memo(notify=notify, kube=kube),
-            identity=IDENTITY,
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            ready_flag=watcher.is_watching,
-            stop_flag=stop,
-        )
-        await asyncio.sleep(TLS_CLOSE_SECONDS)
+        try:
+            await kopf.operator(
+                registry=registry,
+                settings=_settings(),
+                memo=kopf.Memo(notify=notify, kube=kube),
+                identity=IDENTITY,
+                standalone=True,
+                clusterwide=not namespaces,
+                namespaces=namespaces,
+                ready_flag=watcher.is_watching,
+                stop_flag=stop,
+            )
+        finally:
+            await asyncio.sleep(TLS_CLOSE_SECONDS)
 
     thread = asyncio.create_task(asyncio.to_thread(asyncio.run, operator()))
     try:

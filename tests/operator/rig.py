@@ -77,7 +77,7 @@ class Rig:
             operator_namespace=namespace,
             host="127.0.0.1",
             port=(port := free_port()),
-            lease_seconds=3.0,
+            lease_seconds=15.0,
             drain_poll_seconds=0.1,
             endpoint_grace_seconds=0.2,
             **settings,
