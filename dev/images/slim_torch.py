@@ -1,4 +1,4 @@
-"""Cut an installed CUDA build of torch down to what a machine without a GPU needs: 5.4 GB become 1.3 GB.
+"""Cut an installed CUDA build of torch down to what a machine without a GPU needs: 5.2 GB become 1.1 GB.
 
 usage: slim_torch.py SITE_PACKAGES
 
