@@ -45,6 +45,7 @@ def _draw_load(axes: Any, timeline: Timeline, kv_target: float) -> None:
     queue.plot(t, [sample.waiting for sample in timeline.samples], color=WAITING, linewidth=1.8, label="waiting")
     queue.set_ylabel("requests waiting", color=WAITING)
     queue.set_ylim(0, 1.05 * max([1, *(sample.waiting for sample in timeline.samples)]))
+    queue.yaxis.get_major_locator().set_params(integer=True)
     queue.spines[["top", "left"]].set_visible(False)
     handles = [*axes.get_legend_handles_labels()[0], *queue.get_legend_handles_labels()[0]]
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, ncols=3)
