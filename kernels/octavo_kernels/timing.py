@@ -20,7 +20,7 @@ def graph_microseconds(work: Callable[[], object], num_replays: int = 10) -> flo
     graph.replay()
     pairs = [_timed_replay(graph) for _ in range(num_replays)]
     torch.cuda.synchronize()
-    return sorted(start.elapsed_time(end) * 1e3 for start, end in pairs)[num_replays // 2]
+    return float(sorted(start.elapsed_time(end) * 1e3 for start, end in pairs)[num_replays // 2])
 
 
 def _timed_replay(graph: torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.cuda.Event]:

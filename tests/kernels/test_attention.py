@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from octavo_kernels.decode_attention import (
     DecodeConfig,
@@ -37,6 +38,9 @@ SMOLLM = Heads(9, 3, 64)
 QWEN = Heads(4, 2, 128)
 
 
+Caches = tuple[Tensor, Tensor]
+
+
 class Case:
     """One decode batch over random caches."""
 
@@ -55,30 +59,29 @@ class Case:
         self.heads, self.num_rows = heads, len(lengths)
         self.qkv = randn(self.num_rows, heads.qkv_size, dtype=dtype, device=device)
         shape = (num_blocks, heads.num_kv_heads, block_size, heads.head_dim)
-        self.caches = [randn(*shape, dtype=dtype, device=device) for _ in range(2)]
+        self.caches: Caches = (randn(*shape, dtype=dtype, device=device), randn(*shape, dtype=dtype, device=device))
         self.tables = block_tables(self.num_rows, blocks_per_seq, num_blocks, device)
         self.lengths = torch.tensor(lengths, device=device).int()
         self.shared_lens = torch.zeros_like(self.lengths)
         inv_freq = 10000.0 ** (-torch.arange(0, heads.head_dim, 2, device=device) / heads.head_dim)
-        norms = [randn(heads.head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else []
-        self.rotary = Rotary(*rotary_table(inv_freq, max(lengths) + 1), *norms)
+        norms = [randn(heads.head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else [None, None]
+        self.rotary = Rotary(*rotary_table(inv_freq, max(lengths) + 1), norms[0], norms[1])
         self.scale = heads.head_dim**-0.5
         self.plan = DecodePlan.allocate(
             self.num_rows, heads.num_heads, heads.num_kv_heads, heads.head_dim, device, num_splits
         )
 
-    def args(self, caches: list[torch.Tensor]) -> tuple[Any, ...]:
+    def args(self, caches: Caches) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, DecodePlan, Rotary, float]:
         return self.qkv, *caches, self.tables, self.lengths, self.plan, self.rotary, self.scale
 
     def run(self, window: int = 0, **options: Any) -> None:
         """Outputs and caches of the kernel, then of the reference, for the live rows."""
         advance_plan(self.plan, self.lengths, self.shared_lens, advance=False, window=window)
-        expected_caches = [cache.clone() for cache in self.caches]
+        expected_caches = self.caches[0].clone(), self.caches[1].clone()
         out = poisoned(self.num_rows, self.heads.num_heads * self.heads.head_dim, like=self.qkv)
-        expected = decode_attention_reference(
-            *self.args(expected_caches), torch.empty_like(out), prefix=options.get("prefix")
-        )
-        actual = decode_attention(*self.args(self.caches), out, **options)
+        expected_args, args = self.args(expected_caches), self.args(self.caches)
+        expected = decode_attention_reference(*expected_args, torch.empty_like(out), prefix=options.get("prefix"))
+        actual = decode_attention(*args, out, **options)
         live = self.lengths >= 0
         for cache, expected_cache in zip(self.caches, expected_caches, strict=True):
             assert_close(cache, expected_cache)
@@ -187,9 +190,8 @@ def check_prefill(
     blocks_per_seq = -(-longest // block_size)
     num_blocks = len(contexts) * blocks_per_seq + 2
     qkv = randn(sum(query_lens), heads.qkv_size, dtype=dtype, device=device)
-    caches = [
-        randn(num_blocks, heads.num_kv_heads, block_size, heads.head_dim, dtype=dtype, device=device) for _ in range(2)
-    ]
+    shape = (num_blocks, heads.num_kv_heads, block_size, heads.head_dim)
+    caches = randn(*shape, dtype=dtype, device=device), randn(*shape, dtype=dtype, device=device)
     tables = block_tables(len(contexts), blocks_per_seq, num_blocks, device)
     starts = torch.tensor([0, *query_lens], device=device).cumsum(0).int()
     args = (qkv, *caches, tables, starts, torch.tensor(contexts, device=device).int())

@@ -6,6 +6,7 @@ import json
 import random
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -135,7 +136,7 @@ def core_hidden(runner: TorchRunner, tokens: torch.Tensor) -> torch.Tensor:
     return runner._forward(runner._table.inputs(batch))
 
 
-def generate(core: EngineCore, requests: list[tuple[list[int], int]], **params: float | int) -> list[list[int]]:
+def generate(core: EngineCore, requests: list[tuple[list[int], int]], **params: Any) -> list[list[int]]:
     outputs: dict[str, list[int]] = {str(index): [] for index in range(len(requests))}
     for index, (prompt, max_tokens) in enumerate(requests):
         settings = {"temperature": 0.0, **params, "max_tokens": max_tokens}

@@ -63,8 +63,8 @@ def test_rotary_rotates_queries_in_place_and_writes_kv_to_its_slots(
     slots = torch.randperm(num_blocks * block_size, device=device)[:num_tokens].int()
     slots[3] = -1
     inv_freq = 10000.0 ** (-torch.arange(0, head_dim, 2, device=device) / head_dim)
-    norms = [randn(head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else []
-    rotary = Rotary(*rotary_table(inv_freq, 128), *norms)
+    norms = [randn(head_dim, dtype=dtype, device=device) for _ in range(2)] if qk_norm else [None, None]
+    rotary = Rotary(*rotary_table(inv_freq, 128), norms[0], norms[1])
     caches = [randn(num_blocks, num_kv_heads, block_size, head_dim, dtype=dtype, device=device) for _ in range(2)]
     expected_qkv, expected_caches = qkv.clone(), [cache.clone() for cache in caches]
     rotary_kv_write_reference(expected_qkv, positions, slots, rotary, *expected_caches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -84,7 +86,7 @@ def test_gemv_fuses_norm_gate_and_residual(
     shape = LinearShape(1, out_features, in_features, gated=gated)
     x, weight = operands(shape, dtype, device)
     num_outputs = out_features // 2 if gated else out_features
-    fused = {
+    fused: dict[str, Any] = {
         "norm_weight": randn(in_features, dtype=dtype, device=device) if has_norm else None,
         "eps": 1e-5,
         "residual": None if gated else randn(1, num_outputs, dtype=dtype, device=device),
@@ -95,3 +97,12 @@ def test_gemv_fuses_norm_gate_and_residual(
     assert configs
     for config in configs:
         assert_close(gemv(x, weight, poisoned(1, num_outputs, like=x), config, **fused), expected)
+
+
+def test_an_output_of_another_shape_is_refused(device: torch.device) -> None:
+    x, weight = operands(LinearShape(5, 64, 128), DTYPES[0], device)
+    scratch = Scratch(5 * 64 * 4, device)
+    with pytest.raises(ValueError, match="pass an output of that shape"):
+        linear(x, weight, poisoned(4, 64, like=x), LinearConfig("torch"))
+    with pytest.raises(ValueError, match="pass an output of that shape"):
+        gated_linear(x, weight, poisoned(5, 64, like=x), scratch, LinearConfig("torch"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -16,7 +18,14 @@ from octavo_kernels.sampling import (
 from tests.kernels.support import DTYPES, NATIVE, randn
 
 
-def sampling_tensors(device, num_rows, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0) -> SamplingTensors:
+def sampling_tensors(
+    device: torch.device,
+    num_rows: int,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+) -> SamplingTensors:
     def full(value: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.full((num_rows,), value, dtype=dtype, device=device)
 
@@ -33,7 +42,8 @@ def draw(logits: torch.Tensor, params: SamplingTensors, position: int = 0) -> to
     num_rows = logits.shape[0]
     out = torch.full((num_rows,), -7, dtype=torch.int32, device=logits.device)
     positions = torch.full_like(out, position)
-    return sample(logits, params, positions, SamplingWorkspace.allocate(*logits.shape, logits.device), out)
+    workspace = SamplingWorkspace.allocate(num_rows, logits.shape[1], logits.device)
+    return sample(logits, params, positions, workspace, out)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,14 +81,14 @@ def test_a_row_that_is_not_finite_gives_no_token(device: torch.device, value: fl
     ids=str,
 )
 def test_thresholds_keep_exactly_the_tokens_of_the_reference(
-    device: torch.device, dtype: torch.dtype, limits: dict[str, float]
+    device: torch.device, dtype: torch.dtype, limits: dict[str, Any]
 ) -> None:
     logits = randn(4, 777, dtype=dtype, device=device) * 3
     params = sampling_tensors(device, 4, **limits)
     workspace = SamplingWorkspace.allocate(4, 777, device)
     out = torch.empty(4, dtype=torch.int32, device=device)
     sample(logits, params, torch.zeros_like(out), workspace, out)
-    filled = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0} | limits
+    filled: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0} | limits
     for row in range(4):
         expected = keep_mask_reference(logits[row], **filled)
         assert torch.equal(logits[row].float() >= workspace.thresholds[row], expected)

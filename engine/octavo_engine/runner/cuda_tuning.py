@@ -44,7 +44,9 @@ def tuned_plans(model: CudaModel, max_num_seqs: int) -> dict[int, LinearPlan]:
         saved = json.loads(path.read_text())
         return {int(rows): LinearPlan(*(LinearConfig(*fields) for fields in plan)) for rows, plan in saved.items()}
     started = time.perf_counter()
-    plans = {rows: _tune(model, rows) for rows in TUNED_ROWS if rows == 1 or rows // 2 < max_num_seqs}
+    plans = {
+        rows: _tune(model, min(rows, max_num_seqs)) for rows in TUNED_ROWS if rows == 1 or rows // 2 < max_num_seqs
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plans))
     logger.info("measured the matrix products in %.1f s; kept in %s", time.perf_counter() - started, path)

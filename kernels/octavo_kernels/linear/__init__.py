@@ -75,6 +75,7 @@ def linear(
     x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, config: LinearConfig, *, pdl: bool = False
 ) -> torch.Tensor:
     """``out = x @ weight.T``. x: [num_rows, in_features]; out: [num_rows, out_features]."""
+    _require_shape(out, x.shape[0], weight.shape[0])
     if config.kernel == "torch":
         return torch.mm(x, weight.t(), out=out)
     _launch(x, weight, out, config, gated=False, is_partial=False, pdl=pdl)
@@ -94,6 +95,7 @@ def gated_linear(
 
     weight: [2 * intermediate_size, in_features]; out: [num_rows, intermediate_size].
     """
+    _require_shape(out, x.shape[0], weight.shape[0] // 2)
     if config.kernel == "torch":
         gate_up = scratch.view(x.dtype, x.shape[0], weight.shape[0])
         return silu_mul(torch.mm(x, weight.t(), out=gate_up), out, pdl=pdl)
@@ -115,6 +117,12 @@ def linear_addends(
     addends = scratch.view(torch.float32, config.num_splits, num_rows, out_features)
     _launch(x, weight, addends, config, gated=False, is_partial=True, pdl=pdl)
     return addends
+
+
+def _require_shape(out: torch.Tensor, *shape: int) -> None:
+    """A kernel would write past the end of an output that is too small."""
+    if out.shape != shape:
+        raise ValueError(f"out has shape {tuple(out.shape)}, the product has {shape}; pass an output of that shape")
 
 
 def _launch(
