@@ -8,7 +8,7 @@ together and then decoded together; shared prefixes are computed and read once.
 from __future__ import annotations
 
 import argparse
-import os
+import itertools
 from dataclasses import dataclass
 
 from bench.workloads import SHAPES, WORKLOADS, Request, Shape, make_workload
@@ -35,6 +35,14 @@ class Floor:
         return self.prefill_seconds + self.decode_seconds
 
 
+def _shared_length(prompts: list[list[int]]) -> int:
+    """Tokens that all prompts begin with; a prompt alone shares nothing."""
+    if len(prompts) < 2:
+        return 0
+    columns = zip(*prompts, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
+
+
 def floor(
     shape: Shape, requests: list[Request], device: Device = H200, weight_bytes: float = 2, kv_bytes: float = 2
 ) -> Floor:
@@ -42,7 +50,7 @@ def floor(
     query_size, kv_size = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
     per_layer = shape.hidden_size * (2 * query_size + 2 * kv_size + 3 * shape.intermediate_size)
     body, head = shape.num_layers * per_layer, shape.vocab_size * shape.hidden_size
-    shared = len(os.path.commonprefix([prompt for prompt, _ in requests])) if len(requests) > 1 else 0
+    shared = _shared_length([prompt for prompt, _ in requests])
     fresh = sum(len(prompt) - shared for prompt, _ in requests) + shared
     pairs = sum(len(prompt) ** 2 - shared**2 for prompt, _ in requests) / 2
     prefill_flops = 2 * body * fresh + 2 * head * len(requests) + 4 * query_size * pairs * shape.num_layers

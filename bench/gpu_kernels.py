@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -81,8 +82,8 @@ class Cache:
 
 def rotary(shape: Shape) -> Rotary:
     inv_freq = 1e6 ** (-torch.arange(0, shape.head_dim, 2, device=DEVICE) / shape.head_dim)
-    norms = [randn(shape.head_dim), randn(shape.head_dim)] if shape.model_type == "qwen3" else []
-    return Rotary(*rotary_table(inv_freq, 16384), *norms)
+    norms = [randn(shape.head_dim), randn(shape.head_dim)] if shape.model_type == "qwen3" else [None, None]
+    return Rotary(*rotary_table(inv_freq, 16384), norms[0], norms[1])
 
 
 def bench_decode_attention(name: str, shape: Shape) -> Iterator[Row]:
@@ -127,38 +128,30 @@ def bench_prefix_attention(name: str, shape: Shape) -> Iterator[Row]:
 
 
 def bench_prefill(name: str, shape: Shape) -> Iterator[Row]:
-    scale, rope = shape.head_dim**-0.5, rotary(shape)
     for num_seqs, query_len, context in ((32, 512, 0), (2, 4096, 0), (1, 8000, 0), (8, 512, 2048)):
-        num_tokens = num_seqs * query_len
-        cache = Cache(shape, [context + query_len] * num_seqs, 1)
-        keys, values = cache.layers[0]
-        qkv = randn(num_tokens, (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim)
-        out = randn(num_tokens, shape.num_heads * shape.head_dim)
-        starts = torch.arange(0, num_tokens + 1, query_len, device=DEVICE).int()
-        contexts = torch.full((num_seqs,), context, device=DEVICE).int()
-        positions = (torch.arange(query_len, device=DEVICE) + context).repeat(num_seqs).int()
-        blocks = cache.tables.repeat_interleave(query_len, 0).gather(1, (positions // BLOCK_SIZE).long()[:, None])[:, 0]
-        slots = (blocks * BLOCK_SIZE + positions % BLOCK_SIZE).int()
-        case = f"{name} {num_seqs} x {query_len}, {context} cached"
-        time = graph_microseconds(
-            lambda: rotary_kv_write(qkv, positions, slots, rope, keys, values)  # noqa: B023
-        )
-        yield row("rotary + KV write", case, time, 4 * qkv.numel())
-        time = graph_microseconds(
-            lambda: prefill_attention(
-                qkv,
-                keys,
-                values,
-                cache.tables,
-                starts,
-                contexts,
-                query_len,
-                scale,
-                out,  # noqa: B023
-            )
-        )
-        pairs = num_seqs * (query_len * query_len / 2 + query_len * context)
-        yield row("prefill attention", case, time, 0, 4 * pairs * shape.num_heads * shape.head_dim)
+        yield from prefill_rows(name, shape, num_seqs, query_len, context)
+
+
+def prefill_rows(name: str, shape: Shape, num_seqs: int, query_len: int, context: int) -> Iterator[Row]:
+    scale, rope = shape.head_dim**-0.5, rotary(shape)
+    num_tokens = num_seqs * query_len
+    cache = Cache(shape, [context + query_len] * num_seqs, 1)
+    keys, values = cache.layers[0]
+    qkv = randn(num_tokens, (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim)
+    out = randn(num_tokens, shape.num_heads * shape.head_dim)
+    starts = torch.arange(0, num_tokens + 1, query_len, device=DEVICE).int()
+    contexts = torch.full((num_seqs,), context, device=DEVICE).int()
+    positions = (torch.arange(query_len, device=DEVICE) + context).repeat(num_seqs).int()
+    blocks = cache.tables.repeat_interleave(query_len, 0).gather(1, (positions // BLOCK_SIZE).long()[:, None])[:, 0]
+    slots = (blocks * BLOCK_SIZE + positions % BLOCK_SIZE).int()
+    case = f"{name} {num_seqs} x {query_len}, {context} cached"
+    time = graph_microseconds(lambda: rotary_kv_write(qkv, positions, slots, rope, keys, values))
+    yield row("rotary + KV write", case, time, 4 * qkv.numel())
+    time = graph_microseconds(
+        lambda: prefill_attention(qkv, keys, values, cache.tables, starts, contexts, query_len, scale, out)
+    )
+    pairs = num_seqs * (query_len * query_len / 2 + query_len * context)
+    yield row("prefill attention", case, time, 0, 4 * pairs * shape.num_heads * shape.head_dim)
 
 
 def bench_small(name: str, shape: Shape) -> Iterator[Row]:
@@ -232,11 +225,13 @@ def time_candidates(shape: LinearShape, weights: list[torch.Tensor]) -> dict[Lin
     configs = candidates(shape, has_tma=True)
     if shape.num_rows == 1:
         configs = [LinearConfig("torch"), *gemv_candidates(shape)]
-    compile_together([lambda config=config: multiply(weights[0], config) for config in configs])
-    return {
-        config: graph_microseconds(lambda: [multiply(weight, config) for weight in weights]) / len(weights)  # noqa: B023
-        for config in configs
-    }
+    compile_together([partial(multiply, weights[0], config) for config in configs])
+
+    def multiply_all(config: LinearConfig) -> None:
+        for weight in weights:
+            multiply(weight, config)
+
+    return {config: graph_microseconds(partial(multiply_all, config)) / len(weights) for config in configs}
 
 
 def compile_together(launches: list[Callable[[], None]]) -> None:

@@ -1,4 +1,4 @@
-"""The standard workloads: each is a list of (prompt token ids, output length), the same for every engine, and greedy."""
+"""The standard workloads: each is a list of (prompt token ids, output length), the same for every engine, greedy."""
 
 from __future__ import annotations
 
