@@ -33,7 +33,9 @@ def load_runner(config: EngineConfig) -> tuple[ModelRunner, EngineReady]:
     """Loads the model on its device and warms it up. Raises `ConfigError` when the configuration cannot work."""
     directory = resolve_model(config.model, config.revision)
     if _device(config) == "cuda":
-        raise ConfigError("device cuda has no model runner in this version; pass --device cpu")
+        from octavo_engine.runner.cuda_load import load_cuda  # needs Triton, which a CPU image lacks
+
+        return load_cuda(config, directory, load_model_config(directory))
     return _load_cpu(config, directory, load_model_config(directory))
 
 
