@@ -210,7 +210,7 @@ def test_sequences_that_share_a_prefix_get_the_same_choice_as_apart(
     assert_greedy(config, requests, generate(core, requests))
 
 
-@pytest.mark.skipif(not NATIVE, reason="sampling kernels run on a GPU only")
+@pytest.mark.gpu
 def test_a_seed_gives_the_same_tokens_alone_and_in_a_batch(device: torch.device, tmp_path: Path) -> None:
     config = model_config(tmp_path, "llama")
     request = (list(range(30)), 25)
