@@ -93,7 +93,7 @@ class TorchAttention:
         heads = query.view(len(query), self._num_kv_heads, -1, self._head_dim).permute(1, 2, 0, 3)
         shape = (*heads.shape[:2], -1, self._head_dim)
         keys, values = (context.flatten(1, 2).unsqueeze(1).expand(shape) for context in (keys, values))
-        attended = F.scaled_dot_product_attention(heads, keys, values, attn_mask=mask)
+        attended = F.scaled_dot_product_attention(heads, keys, values, attn_mask=mask[0])  # the fast path wants 2-D
         return attended.permute(2, 0, 1, 3).reshape(query.shape)
 
     def _groups(self, layout: BatchLayout) -> Iterator[Group]:
