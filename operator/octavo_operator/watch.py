@@ -16,6 +16,8 @@ from octavo_operator.queue import KeyedQueue
 
 logger = logging.getLogger(__name__)
 
+TICK_SECONDS = 1.0
+# One listing for all the events of one watch that began anew.
 RELIST_SECONDS = 5.0
 RETRY_SECONDS = 2.0
 LONGEST_WITHOUT_WATCH_SECONDS = 60.0
@@ -36,7 +38,7 @@ class Watcher:
         self._cache = cache
         self._queue = queue
         self._namespaces: tuple[str | None, ...] = namespaces or (None,)
-        self._relists: dict[str, asyncio.Task[None]] = {}
+        self._due: dict[Kind, float] = {}
         self._clock = clock
         self._watched_at = clock()
         self.is_synced = False
@@ -66,7 +68,7 @@ class Watcher:
         if key is not None:
             self._queue.add(key)
         if event["type"] is None and self.is_synced:
-            self._relist_soon(kind)
+            self._due.setdefault(kind, self._clock() + RELIST_SECONDS)
 
     async def sync(self) -> None:
         """List everything for the first time; patient with an API server or a CRD that is not there yet."""
@@ -79,36 +81,34 @@ class Watcher:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def run(self, period_seconds: float) -> None:
-        """List everything again from time to time, in case an event was lost."""
+        """List again for ever: a kind whose watch began anew, and everything from time to time."""
+        due_for_all = self._clock() + period_seconds
         while True:
-            await asyncio.sleep(period_seconds)
+            await asyncio.sleep(TICK_SECONDS)
+            kinds = self._take_due()
+            if self._clock() >= due_for_all:
+                kinds, due_for_all = WATCHED, self._clock() + period_seconds
             try:
-                await self.resync()
+                await self._list(*kinds)
             except ApiError as error:
                 logger.warning("Cannot list again: %s", error)
+                self._due.update({kind: self._clock() + RELIST_SECONDS for kind in kinds})
 
     async def resync(self) -> None:
         """List every kind, and let whatever differs be reconciled."""
-        for kind in WATCHED:
-            await self._list(kind)
+        await self._list(*WATCHED)
 
-    async def _list(self, kind: Kind) -> None:
-        selector = None if kind is INFERENCE_SERVICE else labels.OWNED
-        for namespace in self._namespaces:
-            listing = await self._kube.list_all(kind, namespace, selector)
-            listed_at = int(listing["metadata"]["resourceVersion"])
-            for key in self._cache.replace(kind, namespace, listing["items"], listed_at):
-                self._queue.add(key)
+    async def _list(self, *kinds: Kind) -> None:
+        for kind in kinds:
+            selector = None if kind is INFERENCE_SERVICE else labels.OWNED
+            for namespace in self._namespaces:
+                listing = await self._kube.list_all(kind, namespace, selector)
+                listed_at = int(listing["metadata"]["resourceVersion"])
+                for key in self._cache.replace(kind, namespace, listing["items"], listed_at):
+                    self._queue.add(key)
 
-    def _relist_soon(self, kind: Kind) -> None:
-        """One listing for all the events of one lost watch."""
-        running = self._relists.get(kind.kind)
-        if running is None or running.done():
-            self._relists[kind.kind] = asyncio.create_task(self._relist(kind))
-
-    async def _relist(self, kind: Kind) -> None:
-        await asyncio.sleep(RELIST_SECONDS)
-        try:
-            await self._list(kind)
-        except ApiError as error:
-            logger.warning("Cannot list %s again: %s", kind, error)
+    def _take_due(self) -> tuple[Kind, ...]:
+        due = tuple(kind for kind, at in self._due.items() if at <= self._clock())
+        for kind in due:
+            del self._due[kind]
+        return due

@@ -124,6 +124,22 @@ async def test_a_user_without_a_name_may_run_the_operator(
         await rig.is_ready("chat", "2/2")
 
 
+async def test_a_watch_that_began_anew_is_followed_by_a_listing(kube: Kube, namespace: str) -> None:
+    now = [0.0]
+    cache = Cache()
+    watcher = Watcher(kube, cache, KeyedQueue(), (namespace,), lambda: now[0])
+    await watcher.sync()
+    vanished = child(namespace)
+    vanished["metadata"] |= {"name": "vanished", "resourceVersion": "1"}
+    cache.put(SERVICE, vanished)
+    created = await kube.create(child(namespace))
+    watcher.on_event(SERVICE, {"type": None, "object": created})
+    now[0] += 6
+    running = asyncio.create_task(watcher.run(3600))
+    await eventually(lambda: asyncio.sleep(0, list(cache.all(SERVICE))), lambda bodies: len(bodies) == 1)
+    running.cancel()
+
+
 async def test_an_operator_that_watches_nothing_says_so(kube: Kube) -> None:
     now = [0.0]
     watcher = Watcher(kube, Cache(), KeyedQueue(), ("default",), lambda: now[0])
