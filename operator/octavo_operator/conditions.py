@@ -63,7 +63,7 @@ class Situation:
 
 
 def conditions_of(situation: Situation) -> list[Condition]:
-    """Return every condition, `Ready` first."""
+    """Return every condition, `Ready` first and the autoscaler's last."""
     accepted, available = accepted_condition(situation), workload_available(situation)
     rollout, stalled = rollout_complete(situation), stalled_condition(situation)
     return [
@@ -72,9 +72,9 @@ def conditions_of(situation: Situation) -> list[Condition]:
         available,
         capacity_available(situation),
         rollout,
-        *autoscaling_conditions(situation),
         reconciling_condition(situation, rollout, stalled),
         stalled,
+        *autoscaling_conditions(situation),
     ]
 
 

@@ -10,6 +10,7 @@ from octavo_operator.autoscaler.types import Condition, Decision
 from octavo_operator.conditions import Situation, conditions_of
 
 MOST_HISTORY = 10
+AUTOSCALER_CONDITIONS = ("MetricsAvailable", "ScalingActive", "ScalingLimited")
 
 
 def summarize(situation: Situation, previous: Status, now: str) -> Status:
@@ -27,8 +28,18 @@ def summarize(situation: Situation, previous: Status, now: str) -> Status:
         selector=labels.selector(service.name),
         revisions=_revisions(situation),
         autoscaling=_autoscaling(situation, previous, now),
-        conditions=_stamp(conditions_of(situation), previous.conditions, service.generation, now),
+        conditions=[
+            *_stamp(conditions_of(situation), previous.conditions, service.generation, now),
+            *_kept(situation, previous),
+        ],
     )
+
+
+def _kept(situation: Situation, previous: Status) -> list[StatusCondition]:
+    """Until the autoscaler has decided, after a start of the operator, what it said last stands."""
+    if situation.decision is not None:
+        return []
+    return [condition for condition in previous.conditions if condition.type in AUTOSCALER_CONDITIONS]
 
 
 def _revisions(situation: Situation) -> Revisions:

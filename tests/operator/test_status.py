@@ -147,6 +147,13 @@ def test_scaling_conditions_are_only_of_services_that_scale() -> None:
     assert "ScalingActive" in conditions(situation(ready(), decision=decision(), spec=auto))
 
 
+def test_what_the_autoscaler_said_last_stands_until_it_decides_again() -> None:
+    auto = {"autoscaling": {"maxReplicas": 5}}
+    before = summarize(situation(ready(), decision=decision(), spec=auto), Status(), NOW)
+    restarted = summarize(situation(ready(), spec=auto), before, LATER)
+    assert restarted == before
+
+
 def test_the_status_counts_what_is_there() -> None:
     of = situation(ready("a"), draining("b", revision=TARGET), unschedulable("c", revision=TARGET), desired=2)
     wire = to_wire(summarize(of, Status(), NOW))
